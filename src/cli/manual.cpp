@@ -124,7 +124,8 @@ struct Footer {
   std::string description, examples;
 };
 
-// Divides what a command's footer says at "Examples:". Leaves out its end, the same for all commands.
+// Divides a command's footer at "Examples:". Leaves out the end of the footer, which is the same for all
+// commands.
 Footer footer_of(const std::string& text) {
   const size_t at = text.find(kExamplesTitle);  // "Example:" or "Examples:"
   Footer footer{text.substr(0, at), ""};

@@ -143,7 +143,8 @@ struct Engine::Impl {
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
   int hand_out(Launched& step, StepResult& result);  // returns the number of tokens added
-  // Queue PromptEvents: of waiting requests; of the prompts in a step, before it or (`is_done`) after it.
+  // Queue PromptEvents. report_places(): of waiting requests. report_prompts(): of the prompts in a step,
+  // after the step if `is_done`, otherwise before it.
   void report_places();
   void report_prompts(const std::vector<Slice>& slices, bool is_done);
   void fail_step(const std::exception& error);
@@ -462,7 +463,7 @@ void Engine::Impl::report_places() {
 void Engine::Impl::report_prompts(const std::vector<Slice>& slices, bool is_done) {
   if (num_reporting == 0) return;
   for (const Slice& slice : slices) {
-    if (!slice.sequence) continue;  // it ended after this step was launched
+    if (!slice.sequence) continue;  // the sequence ended after this step was launched
     const int num_done = slice.first_position + (is_done ? slice.num_tokens : 0);
     if (const auto event = slice.sequence->report_prompt(num_done)) put(*event);
   }

@@ -20,7 +20,7 @@ struct PromptEvent {
   int num_prompt_tokens{0};
   int num_cached_tokens{0};  // found in the prefix cache; 0 while it waits
   int num_done_tokens{0};    // run or cached
-  double run_seconds{0};     // since its first step began
+  double run_seconds{0};     // since the request's first step began
 };
 
 struct TokenEvent {

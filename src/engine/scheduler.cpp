@@ -148,9 +148,9 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Number of running sequences up to which a KV cache may take a sequence because it has cached a part of the
-// prompt. Sequences are spread almost evenly, because each step waits for the rank with the most rows. One
-// eighth above the minimum is a compromise that has not been measured.
+// Returns the number of running sequences up to which a KV cache may take another sequence whose prompt it
+// has partly cached. Sequences are spread almost evenly, because each step waits for the rank with the most
+// rows. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
@@ -371,7 +371,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Only now: add_to_cache() may change page tables, and the previous step used them until it was launched.
+    // Not earlier: add_to_cache() may change page tables that the previous step used until it was launched.
     add_to_cache(sequence);
   }
   admit();
@@ -379,7 +379,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   std::vector<Slice> slices;
   slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
-  // In order: a sequence preempted in this loop comes after the current one, so it has no slice yet.
+  // Visit sequences in order: a sequence that is preempted in this loop comes after the current one, so it
+  // has no slice yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;

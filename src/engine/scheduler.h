@@ -87,7 +87,7 @@ struct Slice {  // the part of a step that belongs to one sequence
   int num_tokens{0};      // including drafts
   int num_drafts{0};      // number of drafts: the slice's last tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
-  bool follows{false};      // its first token will be sampled by the previous step
+  bool follows{false};      // the previous step samples the slice's first token
   // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
@@ -150,7 +150,8 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now, because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether a running sequence may have a row in a later step, by its token limit. Awaited tokens may end it.
+  // Whether, by its token limit, a running sequence may have a row in a later step. A token that is still
+  // being computed may end the sequence earlier.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);

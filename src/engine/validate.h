@@ -15,8 +15,9 @@ struct RequestLimits {
   SchedulerOptions scheduler{};
 };
 
-// Limit of the answer's tokens: max_tokens, at most what is left of the context. Without max_tokens also at
-// most what the KV cache holds, so that the default never fails. 0 or less: no space for an answer.
+// Returns the limit on the answer's tokens: max_tokens, but at most what is left of the context. Without
+// max_tokens, also at most what the KV cache holds, so that the default never fails. 0 or less: no space for
+// an answer.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
 // Returns nothing if the request can be run, otherwise one line: what, where, what to do.

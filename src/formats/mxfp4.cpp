@@ -10,8 +10,8 @@
 namespace nibble {
 namespace {
 
-// `largest`: the block's largest magnitude, finite. By the floor rules it is 4 to 8 times the scale, so that
-// E2M1 rounds it to 4 or 6.
+// `largest`: the block's largest magnitude, finite. With kOcp and kLlamaCpp it is 4 to 8 times the scale, so
+// that E2M1 rounds it to 4 or 6.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
   constexpr int kTopExponent{2};  // E2M1's largest power of two is 2^2

@@ -137,9 +137,9 @@ ChatMessage chat_message_from_json(const Field& field) {
   if (!known) role.refuse("system, developer, user, assistant, tool or function");
   ChatMessage message;
   message.role = *known;
-  if (is_function)
-    message.tool_name = need_tool_name(field, "name");
-  else if (known == Role::kTool && field.find("tool_name"))  // Ollama: a name instead of an id
+  if (is_function) message.tool_name = need_tool_name(field, "name");
+  // a tool result of Ollama has the tool's name instead of the call's id
+  else if (known == Role::kTool && field.find("tool_name"))
     message.tool_name = need_tool_name(field, "tool_name");
   // The name of a tool result is checked, but not used: the answered call has the same name.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");

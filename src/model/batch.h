@@ -53,8 +53,8 @@ class TokenMask {
 struct OutputRow {                      // a row of the step for which a token is sampled
   int token_index{0};                   // index in Run::tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // The sequence's known tokens, read only for penalties. With Run::ahead, they lack the token that the
-  // previous step samples, but the backend includes it in penalties.
+  // The sequence's known tokens, read only for penalties. With Run::ahead, `output` lacks the token that the
+  // previous step samples, but the backend includes that token in penalties.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
@@ -147,7 +147,7 @@ struct DeviceTimes {
 };
 
 struct StepResult {
-  std::vector<SampledToken> outputs;  // one for each output row, runs in order
+  std::vector<SampledToken> outputs;  // one for each output row, in the order of the runs
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
   // Accepted drafts of each run, as indices of the run's tokens, each the parent of the next. Empty if no run

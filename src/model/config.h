@@ -15,7 +15,8 @@ namespace nibble {
 
 enum class LayerKind { kSliding, kFull };
 
-// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high ones, and blends those between.
+// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high frequencies, and blends the
+// frequencies between.
 struct RopeConfig {
   double theta{150000};
   double factor{32};  // 1: plain RoPE

@@ -59,7 +59,8 @@ void read_floats(const std::byte* from, const Strides& strides, size_t cols, std
       to[r * cols + c] = element<T>(from + (r * strides.row + c * strides.col) * sizeof(T));
 }
 
-struct TensorRows {  // consecutive rows of an expert, which has num_rows of them in the tensor
+// consecutive rows of `expert` from `first` on; num_rows: rows of each expert in the tensor
+struct TensorRows {
   size_t expert, first, num_rows, cols;
 };
 void read_tensor(const ExpertTensor& tensor, const TensorRows& which, std::span<float> to) {

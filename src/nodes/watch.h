@@ -42,7 +42,8 @@ class Watch {
   std::optional<End> end() const;
   std::optional<End> wait_end(std::chrono::milliseconds patience);  // waits for the end, at most `patience`
 
-  // Ends the group: a node is lost or this node can't continue. Any thread may call it; the first end counts.
+  // Ends the group. Call it when a node is lost or this node can't continue; any thread may. Only the first
+  // call counts.
   void lose(std::string why);
   // leave_done() reports to the other nodes that the head is done, leave_failed() that this node has failed.
   // They do not call `on_end`. Only the destructor may follow.

@@ -84,7 +84,7 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.kept_answers.clear();  // their timers must not outlive the I/O context
+    service.kept_answers.clear();  // timers of kept answers must not outlive the I/O context
     service.parse_pool.reset();    // drops bodies that wait to be parsed; waits for running jobs
     http.reset();
     std::unique_ptr<asio::io_context> last;

@@ -132,7 +132,7 @@ std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 std::span<const BackendRow> all_backends();  // best first
 
 const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
-const BackendRow& best_backend();                       // the first one that this machine can run
+const BackendRow& best_backend();  // the first backend in the table that this machine can run
 
 std::string device_code();  // devices for which this program holds machine code, in one line; empty if none
 

@@ -12,8 +12,8 @@
 
 namespace nibble {
 
-// The plan of the fullest device, or of this node's share in host memory, with the experts in the format in
-// which they run.
+// Returns the memory plan of the fullest device, or of this node's share in host memory. The plan counts
+// experts in the format in which the backend runs them.
 MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options);
 
 // Returns the bytes of weights that stay in host memory and that the plan does not count. If they are in a

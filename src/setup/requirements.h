@@ -19,7 +19,8 @@ struct Requirement {
   std::optional<std::string> activations;  // format, in lower case; nullopt: any
 };
 
-// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". InputError: wrong syntax, unknown operation or format.
+// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". Throws InputError for wrong syntax, an unknown operation or
+// an unknown format.
 std::vector<Requirement> read_requirements(std::string_view list);
 
 // Throws InputError if a chosen kernel breaks a requirement, or if the backend lacks a required operation.

@@ -44,7 +44,7 @@ struct ResolvedSettings {
   // Backend options without page counts, which depend on the model (setup/capacity.h).
   BackendOptions options{};
   OwnOptions own{};
-  std::optional<Format> experts{};  // --experts, --mxfp4-layers moe; nullopt: as in the file
+  std::optional<Format> experts{};  // set by --experts or --mxfp4-layers moe; nullopt: as in the file
   std::optional<int> threads{};     // --threads; nullopt: as found by nibble tune, else all cores
   Tunings tunings{};                // found by nibble tune for this machine
   std::vector<Requirement> requirements{};

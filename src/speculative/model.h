@@ -81,7 +81,7 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after the text's
+  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
   HeadDrafter made_;                    // holds the drafts to propose
   std::optional<SequencePages> pages_;  // not set: no pages were left for this text
 };

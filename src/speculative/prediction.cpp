@@ -39,7 +39,8 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Moves to the longest match of the answer's end in the prediction; to the nearest of equally long ones.
+// Moves to the longest match of the answer's end in the prediction; if several are equally long, to the
+// nearest.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

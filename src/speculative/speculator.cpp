@@ -80,8 +80,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: 1 minus the probabilities of the children of token i that are handled already. left[0]: the
-  // same for tokens right after the text.
+  // left[i + 1]: probability that is left for further children of token i: 1 minus the probabilities of its
+  // children handled so far. left[0]: the same for tokens that directly follow the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};

@@ -41,7 +41,7 @@ class Track {  // the drafters of one sequence
   friend class Speculator;
   // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter states.
   static constexpr size_t kNumKinds{3};
-  // `probability`: of this token, if the tokens before it with the same parent are wrong.
+  // `probability`: that of the token, given that the tokens before it with the same parent are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // kind of each token
 

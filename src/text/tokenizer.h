@@ -25,7 +25,7 @@ class Tokenizer {
   // Reads the same formats from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
   // For a rank file, which has neither a split expression nor special tokens: uses o200k's expression and
-  // o200k_harmony's special tokens, at the same distances from the last rank.
+  // o200k_harmony's special tokens. Each has the same distance from the last rank as in o200k_harmony.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
   Tokenizer(Tokenizer&&) noexcept;

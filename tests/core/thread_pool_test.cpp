@@ -56,7 +56,7 @@ TEST(ThreadPool, NoTwoItemsAtOnceHaveTheSameThreadNumber) {
   EXPECT_EQ(num_clashes, 0);
 }
 
-// Two items that wait for each other. They end only if two threads run them.
+// Runs two items that wait for each other. The items end only if two threads run them.
 TEST(ThreadPool, TheOtherThreadsWorkToo) {
   ThreadPool pool(2);
   std::atomic<int> num_begun{0};

@@ -318,7 +318,7 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
 
 // ---- drafts that the backend makes ----
 
-// Counts runs launched before their first token is known, and runs whose position is not known either.
+// Counts runs whose first token is unknown when they are launched, and runs whose position is unknown too.
 struct CountingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {

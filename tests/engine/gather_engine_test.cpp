@@ -142,7 +142,8 @@ TEST_P(EngineGather, WaitsForTheNumberOfRequestsThatCameTogetherLastTime) {
     // The last request came alone, so the engine does not wait for more.
     const RequestId first = engine.submit(request({2}, 5));
     gate.arrived.acquire();
-    // These come too late for the first one's step. An engine that expects three requests would have waited.
+    // These two requests come too late for the step of the first request. An engine that expects three
+    // requests would have waited.
     const RequestId second = engine.submit(request({3}, 1)), third = engine.submit(request({4}, 1));
     gate.passed.release(5 + 1 + 1);
     for (const RequestId id : {first, second, third}) answers.wait_for(id);

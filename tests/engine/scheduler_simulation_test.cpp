@@ -397,7 +397,7 @@ constexpr int kNumArrivals{6250};
 constexpr int kNumArrivals{6250};
 #endif
 
-// `num_kv_caches`: one KV cache per rank, if ranks have sequences of their own; else 1.
+// `num_kv_caches`: the number of ranks if each rank has sequences and a KV cache of its own, otherwise 1.
 void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
     const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, launches_before_drafts = seed > 6;

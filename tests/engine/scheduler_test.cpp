@@ -163,7 +163,7 @@ TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
   add(scheduler, id(3), 57, 9);
   std::vector<Slice> slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(3)).num_tokens, 57);
-  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // of the 64 rows of a step
+  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // 57 + 1 + 1 + 5 are the 64 rows of a step
   EXPECT_EQ(part_of(slices, id(2)).num_drafts, 0);
   for (const int who : {1, 2, 3}) scheduler.push(id(who), 1), scheduler.accept(id(who), 0);
   scheduler.remove(id(3));
@@ -544,7 +544,7 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   add(scheduler, id(2), 60, 100);
   while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
   scheduler.remove(id(1));
-  // 96 of its 128 positions are still cached: the first sequence took one page.
+  // Of the 128 positions of sequence 2, 96 are still cached: sequence 1 took one of its pages.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 96);
 }
 

@@ -212,7 +212,8 @@ class ScriptedBackend : public Backend {
 // A request as the routes received it.
 struct SeenRequest {
   std::string method, path, query, body;
-  bool was_let_in{false};  // whether it was answered, not refused before its body was read
+  // whether the routes answered the request; false: it was refused before its body was read
+  bool was_let_in{false};
   int status{0};
 };
 

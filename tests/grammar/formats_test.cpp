@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"0", "1", "0#", "12/a/b", "0/", "1+1/a", "0-1", "0-1#"},
          {"", "/a", "#", "01", "-1", "+1", "0##", "1a", "0/~2", "1#/a"}}}));
 
-// Groups, with or without an IPv4 address instead of the last two, on both sides of a `::`, or without a
+// Tests groups with or without an IPv4 address instead of the last two, on both sides of a `::`, or without a
 // `::`.
 TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
   const Compiled ipv6 = format_of("ipv6");

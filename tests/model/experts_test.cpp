@@ -1,4 +1,5 @@
-// Experts of files in other types than MXFP4: which format is chosen, and which values arrive there.
+// Tests experts that files store in other types than MXFP4: which format is chosen, and which values the
+// converted experts have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Hidden 64 and width 32: gate_up is square [64, 64], so that only down shows the order of both.
+// Hidden 64 and width 32: gate_up is square [64, 64], so only the shape of down shows whether both are
+// transposed.
 Config square_up_config() {
   Config config = small_config();
   config.intermediate = 32;
@@ -45,7 +47,7 @@ std::vector<float> all_values(const Weights& weights) {
   return all;
 }
 
-// Runs every format; `only` restricts it.
+// Rules of a backend that runs experts in `formats`. `asked`: the format of --experts.
 ExpertRules rules_for(std::vector<Format> formats, std::optional<Format> asked = {}) {
   return {.asked = asked,
           .runs = [formats](Format format) { return std::ranges::count(formats, format) > 0; },

@@ -97,7 +97,7 @@ TEST(Page, OnlyTheSandboxMayEvaluateTextAndItMayLoadNothing) {
       value_of(page_answer(server, "GET /page/sandbox.html"), "Content-Security-Policy"),
       "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
       "base-uri 'none'; form-action 'none'; frame-ancestors 'self'");
-  // Its script is part of it: the server refuses requests of an opaque origin.
+  // The page contains its script: it has an opaque origin, and the server refuses requests of such pages.
   EXPECT_THAT(body_of(page_answer(server, "GET /page/sandbox.html")),
               AllOf(HasSubstr("new Worker("), Not(HasSubstr("src="))));
 }
@@ -178,7 +178,7 @@ TEST(Page, OriginsThatCouldChangeThePolicyAreRefused) {
 TEST(Page, OnlyThePageThatInstallsMayMakeATrustedTypesPolicy) {
   const Server server(any_port());
   for (const PageFile& file : page_files()) {
-    if (file.name == "sandbox.html") continue;  // the frame's own policy, above
+    if (file.name == "sandbox.html") continue;  // the test above checks the policy of this frame
     EXPECT_THAT(
         value_of(page_answer(server, fmt::format("GET /page/{}", file.name)), "Content-Security-Policy"),
         EndsWith(file.name == "install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));

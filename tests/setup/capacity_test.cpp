@@ -64,7 +64,8 @@ class ServingCapacity : public testing::Test {
   BackendRow row_{find_backend("cpu")};
   ResolvedSettings setup_{resolve({})};
   const Model model_{open_model("synthetic:gpt-oss-20b", {})};
-  const Capacity capacity_{3200, 4};  // 100 pages for each sequence, and 5 for its window
+  // 3,200 tokens for each of 4 sequences: 100 pages of full layers, and 5 of sliding layers
+  const Capacity capacity_{3200, 4};
 };
 
 TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {

@@ -93,7 +93,7 @@ Played play(const Cost& cost, int num_sequences, const Text& text, std::optional
   SpeculationOptions options{.drafters = {make}, .by_cost = !depth};
   if (depth) options.max_drafts = std::max(1, *depth);
   Speculator speculator(options);
-  num_drafters = 0;  // the speculator may have made a drafter to inspect it
+  num_drafters = 0;  // do not count a drafter that the speculator made only to inspect it
   std::vector<std::unique_ptr<Track>> tracks;
   std::vector<Speculator::Choice> choices;
   for (int n = 0; n < num_sequences; ++n) {

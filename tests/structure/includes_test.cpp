@@ -406,7 +406,7 @@ class CircleSearch {
 
   const Stems& stems_;
   std::vector<std::string> path_, circles_;
-  std::set<std::string> done_;  // stems through which no other circles lead
+  std::set<std::string> done_;  // stems for which all circles have been found
 };
 
 std::vector<std::string> circles_of(const std::map<std::string, std::string>& texts) {

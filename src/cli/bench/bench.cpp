@@ -183,7 +183,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
       fmt::format("{}: {}", options.preset.substr(0, options.preset.find(':')), run.name);
   if (run.is_grid()) return bench(options, run.tests(), settings, command_line, preset_run);
   settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
-  // Random weights have no vocabulary of their own.
+  // Random weights have no vocabulary, so the tokenizer of single bytes is used.
   if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
   RecordFile file(options.record);
   const RunOutput output = bench_clients({.model = options.model,

@@ -20,7 +20,7 @@ namespace nibble::cli {
 
 struct BenchSetup {
   RunRecord record;
-  std::string preset_run{};  // "spark: grid-bf16"; empty: none
+  std::string preset_run{};  // preset and run, such as "spark: grid-bf16"; empty: no preset
   std::string model;
   size_t weight_bytes{0}, num_parameters{0};
   std::string backend;

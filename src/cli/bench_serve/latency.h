@@ -67,7 +67,8 @@ struct LoadSummary {
   // Output tokens per second of one stream: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
-// `answers` must not be empty. `latency`: result of base_latency(); without it, est_ppt is unknown.
+// Returns a summary of `answers`; there must be an answer. `latency`: the result of base_latency(); without
+// it, est_ppt is unknown.
 LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency = {});
 
 }  // namespace nibble::cli

@@ -23,7 +23,8 @@ std::string impossible_time(const BenchResult& shorter, const BenchResult& longe
                      short_seconds, name(longer.test), long_seconds);
 }
 
-// Returns a sentence if the deeper test was faster; otherwise empty. Both have the same kind and length.
+// Returns a sentence if the test at the greater depth was faster, otherwise an empty text. Both tests have
+// the same kind and length.
 std::string impossible_depth(const BenchResult& shallow, const BenchResult& deep) {
   if (compare_speeds(shallow.tokens_per_second, deep.tokens_per_second).b_is != Comparison::kFaster)
     return {};

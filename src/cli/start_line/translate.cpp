@@ -182,7 +182,8 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // kValue: the parser reads it
+      // kValue: the parser reads the flag unchanged
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;

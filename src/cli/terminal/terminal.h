@@ -36,7 +36,7 @@ class CatchInterrupt {
 // Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // `interrupt`: ends read() on ctrl-C; null: ctrl-C has its usual effect.
+  // With `interrupt`, ctrl-C ends read(). If it is null, ctrl-C has its usual effect.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };

@@ -21,7 +21,7 @@ struct NoText : InputError {
 
 class GrammarBuilder {
  public:
-  // `encoding`: encoding of text_of(), text() and nodes made of them; kUtf8 or kJsonContent.
+  // `encoding`: encoding of the nodes that text_of() and text() make: kUtf8 or kJsonContent.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }

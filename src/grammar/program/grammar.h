@@ -46,7 +46,8 @@ enum class OpKind : uint8_t {
 
 struct Op {
   OpKind kind;
-  bool keeps_counter{false};  // kMatch: `next` keeps the counter of the list or object, which is otherwise 0
+  // kMatch: whether `next` gets the counter of the list or object; otherwise it gets 0
+  bool keeps_counter{false};
   uint32_t a{0}, b{0}, next{0};
 };
 

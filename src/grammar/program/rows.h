@@ -105,7 +105,7 @@ class Rows {
   };
   std::vector<Slot> slots_;  // hash table of lists too long to search; allocated on first use
   uint64_t num_rows_made_{0};
-  // By rule: row and frame of its last call. Only valid if that row is the last one.
+  // [rule]: row and frame of the rule's last call; valid only if that row is the last one
   std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 

@@ -17,7 +17,7 @@ struct KeptMask {
     uint32_t state;
   };
   std::vector<uint32_t> mask;
-  bool has_ends{true};  // whether other text can follow the automaton's; if not, `ends` is empty
+  bool has_ends{true};  // whether text can follow the automaton's text; if not, `ends` is empty
   std::vector<End> ends{};
   size_t num_nodes{0};  // number of legal nodes in the walk
 };

@@ -43,8 +43,8 @@ struct GoldenSet {
 // with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-struct GoldenAnswer {               // results of an implementation under test; empty: not compared
-  std::span<const float> logits;    // [T, V]: all positions
+struct GoldenAnswer {             // results of an implementation under test; an empty member is not compared
+  std::span<const float> logits;  // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]: continuation
   std::span<const float> hidden;    // same shape as GoldenPrompt::hidden
 };
@@ -62,8 +62,8 @@ struct GoldenTolerance {
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
-  // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
-  // positions with another expert although their top 5 is compared.
+  // Standard deviation of the error of a router margin; 0 if margins have no error. It determines how many
+  // positions are expected to choose another expert although their top 5 is compared.
   double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
@@ -112,7 +112,7 @@ struct PositionsDifference {
   int most_other_experts{0};                  // limit of num_other_experts
   int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5: compared, and wrong ones of these
 };
-// `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
+// Compares the logits of every position. `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance);
 bool is_within(const PositionsDifference& difference, const GoldenTolerance& tolerance);

@@ -37,7 +37,7 @@ class Share {
   bool adds_down_bias() const { return units.first == 0; }
   // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
   MatrixSlice q(const Config& whole) const;
-  MatrixSlice k_and_v(const Config& whole) const;  // the same for k and v
+  MatrixSlice k_and_v(const Config& whole) const;  // slice of k; v has the same slice
   MatrixSlice o(const Config& whole) const;
   MatrixSlice gate_up(const Config& whole) const;  // identical for each expert
   MatrixSlice down(const Config& whole) const;     // identical for each expert

@@ -165,8 +165,9 @@ class CompletionChoices : public ChoiceListener {
 };
 
 // Returns the number of log-probabilities that the answer lists for prompts, alternatives included. Throws
-// HttpError if too many: each takes about 100 bytes. Streams have a lower limit: the I/O thread prints their
-// chunks and serves no other request meanwhile. An answer in one piece is printed by a worker thread.
+// HttpError if this number is too large: each log-probability takes about 100 bytes. Streams have a lower
+// limit: the I/O thread prints their chunks and serves no other request meanwhile. An answer in one piece is
+// printed by a worker thread.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;

@@ -9,7 +9,7 @@ namespace nibble::server {
 
 struct ApiKey {
   std::string key;
-  std::string name;  // "alice"; for a key without a name "key-" and its number
+  std::string name;  // "alice"; "key-" and the number of the key if the key has no name
   // The user of the key: the name given to the key, else the key itself. The same after a reload. Secret.
   std::string owner;
 };

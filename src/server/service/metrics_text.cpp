@@ -16,7 +16,7 @@ using prometheus::MetricFamily;
 
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
-// Metrics that vLLM has with the same meaning.
+// Metrics that vLLM has too, with the same meaning.
 constexpr std::string_view kOfVllm[] = {
     "num_requests_running",
     "num_requests_waiting",

@@ -31,18 +31,19 @@ struct ServerOptions {
   std::string model_id;                // the model's name in answers
   std::vector<std::string> aliases{};  // other names that clients may use
   HttpAddress address{};
-  ApiKeys api_keys{};                        // empty: no key is needed
-  std::function<ApiKeys()> reload_keys{};    // reads the keys again on SIGHUP; throws InputError
-  bool isolate_keys{false};                  // share no cached data between keys of different owners
-  std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
-  std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
-  bool has_page{true};                       // GET / shows the page
-  std::vector<std::string> mcp_origins{};    // MCP servers that the page may call: content_policy.h
-  bool has_open_metrics{false};              // /metrics needs no key
-  RequestDefaults defaults{};                // values of fields that a request leaves out
-  std::optional<std::string> date{};         // date in the prompt; absent: today's
-  bool is_strict{false};                     // refuse requests with ignored fields
-  bool log_bodies{false};                    // log request bodies, which contain users' text
+  ApiKeys api_keys{};                       // empty: no key is needed
+  std::function<ApiKeys()> reload_keys{};   // reads the keys again on SIGHUP; throws InputError
+  bool isolate_keys{false};                 // share no cached data between keys of different owners
+  std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
+  // names accepted in Host headers besides the server's own; "*": all
+  std::vector<std::string> allowed_hosts{};
+  bool has_page{true};                     // GET / shows the page
+  std::vector<std::string> mcp_origins{};  // MCP servers that the page may call: content_policy.h
+  bool has_open_metrics{false};            // /metrics needs no key
+  RequestDefaults defaults{};              // values of fields that a request leaves out
+  std::optional<std::string> date{};       // date in the prompt; absent: today's
+  bool is_strict{false};                   // refuse requests with ignored fields
+  bool log_bodies{false};                  // log request bodies, which contain users' text
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // limit on the tokens of an answer; 0: only the context limits it

@@ -484,7 +484,7 @@ TEST(Bench, CsvHasARowOfAsManyColumnsAsItsHeaderAndQuotesText) {
 
 TEST(Bench, JsonAndCsvHaveTheOperationsPerSecond) {
   BenchResult result = kResult;
-  result.flops_per_step = 3e9;  // of one token, at 100 tok/s
+  result.flops_per_step = 3e9;  // a step of one token, at 100 tok/s
   EXPECT_EQ(bench_json(kSetup, {&result, 1})["tests"][0]["flops_per_second"], 3e11);
   EXPECT_THAT(csv_row(kSetup, result), HasSubstr(",300000000000,"));
 }

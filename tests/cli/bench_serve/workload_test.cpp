@@ -111,9 +111,10 @@ TEST(Workload, EqualBlocksOfATraceAreEqualWithinOnePass) {
     return std::equal(prompts[a].begin(), prompts[a].begin() + static_cast<ptrdiff_t>(count),
                       prompts[b].begin());
   };
-  EXPECT_TRUE(begins_like(0, 1, 512));   // both begin with block 1
-  EXPECT_FALSE(begins_like(0, 1, 600));  // then blocks 2 and 3 differ
-  EXPECT_FALSE(begins_like(0, 2, 1));    // the second pass through the trace uses other ids
+  EXPECT_TRUE(begins_like(0, 1, 512));   // the first 512 tokens of both prompts are block 1
+  EXPECT_FALSE(begins_like(0, 1, 600));  // the tokens after block 1 are blocks 2 and 3, which differ
+  // prompt 2 is from the second pass through the trace, which uses other ids
+  EXPECT_FALSE(begins_like(0, 2, 1));
 }
 
 // conversations

@@ -1,4 +1,4 @@
-// Tests checkpoints as programs for fine-tuning save them: F16, and unsloth's names.
+// Tests checkpoints in the forms that fine-tuning programs save: in F16, and with unsloth's names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

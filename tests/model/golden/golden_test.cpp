@@ -143,7 +143,9 @@ TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExp
   EXPECT_EQ(difference().num_positions_wrong, 1);
   EXPECT_EQ(difference().most_positions_wrong, 0);
   EXPECT_FALSE(is_within(difference(), tolerance));
-  tolerance.margin_error = 1;  // 2 * 0.159 are expected; with three standard deviations more this is 2.01
+  // each of two positions is wrong with probability 0.159: 0.318 expected, 2.01 with three standard
+  // deviations more
+  tolerance.margin_error = 1;
   EXPECT_EQ(difference().most_positions_wrong, 2);
   EXPECT_TRUE(is_within(difference(), tolerance));
 }
@@ -179,7 +181,7 @@ TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   EXPECT_EQ(difference().num_top_compared, 10);
 }
 
-// Golden data with the logits of both positions, in which the tokens of the top 5 are 3 apart.
+// Golden data with the logits of both positions. The log-probabilities of the top 5 tokens are 3 apart.
 class ComparePositions : public CompareWithGolden {
  protected:
   ComparePositions() {
@@ -231,7 +233,7 @@ TEST_F(ComparePositions, AnErrorOfOneLikelyTokenIsFoundAmongManyOthers) {
   golden.logits.assign(8, 0);
   for (int i = 0; i < 8; ++i) golden.logits[i] = -3.0f * static_cast<float>(i);
   golden.logits.insert(golden.logits.end(), unlikely.begin(), unlikely.end());
-  logits = golden.logits;  // of one position
+  logits = golden.logits;  // logits of one position
   golden.logits.insert(golden.logits.end(), logits.begin(), logits.end());
   logits = golden.logits;
   std::swap(logits[1], logits[2]);

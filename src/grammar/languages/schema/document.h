@@ -31,7 +31,8 @@ class SchemaDocument {
   bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
 
   const Json& root() const { return root_; }
-  // Whether the document belongs to a draft up to 7, in which keywords next to a "$ref" are ignored.
+  // Whether the document follows JSON Schema draft 7 or an earlier one, in which keywords next to a "$ref"
+  // are ignored.
   static bool hides_siblings(const Json& root);
   bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
   // Returns the schema that the "$ref" refers to.
