@@ -138,7 +138,7 @@ Footer footer_of(const std::string& text) {
   return footer;
 }
 
-// A command without a footer inherits that of its parent.
+// Returns a command's footer without that of its parent, which every command inherits.
 std::string own_footer(const CLI::App& command) {
   std::string text = command.get_footer();
   if (const CLI::App* parent = command.get_parent(); parent && text.starts_with(parent->get_footer()))

@@ -206,7 +206,8 @@ class Scheduler {
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
     // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};
-    // Number of known and awaited tokens. A lower bound: accepted drafts will be added.
+    // Returns the number of known and awaited tokens. The final number can be larger, because drafts may be
+    // accepted.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
     // Whether the sequence can't run further before the awaited tokens are known. With

@@ -21,7 +21,8 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: answer limit. `submitted`: started at arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: limit on the answer's tokens. `submitted`: stopwatch started when the request
+  // arrived. The tokenizer must outlive this object.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -76,7 +77,7 @@ class Sequence {
   // Called right before the backend is given a step of this sequence. The first call ends the time in the
   // queue; tokens before `first_position` of that call came from the prefix cache.
   void start(int first_position);
-  // `step_end` was started when the step that sampled the token ended.
+  // Adds a sampled token to the answer. `step_end`: a stopwatch that was started when the token's step ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);
   // The token that the constraint forces next and that is added without a step. Returns nullopt if
   // log-probabilities are requested: a forced token then has a row of its own.

@@ -103,7 +103,8 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
                      token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
-  const auto is_left = [&](TokenId token) {  // the answer's first position has the most bans
+  // whether the token may be chosen at the answer's first position, which has the most bans
+  const auto is_left = [&](TokenId token) {
     if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
     const auto& stops = request.stop.tokens;
     return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();

@@ -35,8 +35,8 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and calls
-  // it for each page that the pool reclaims. `hash`: tests pass a function with collisions.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and
+  // informs the cache of each page that it reclaims. `hash`: only tests replace it, to force collisions.
   PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;

@@ -89,7 +89,8 @@ struct Ahead {
   int num_unsure{0};
 };
 
-// Drafts that the draft head makes after a run, from the token sampled after the last accepted draft on.
+// A request for drafts that the draft head makes after the run. The first draft follows the token that is
+// sampled after the last accepted draft.
 struct DraftRequest {
   int num_tokens{1};  // 1 to kMaxDraftsOfHead
   int topk{1};        // number of alternatives per position; above 1 only with takes_trees()

@@ -22,7 +22,8 @@ std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 
-// Maximum number of rows per call of read_rows(): of a transposed 16-bit matrix, a cache line of each column.
+// Maximum number of rows per call of read_rows(). If the matrix is stored transposed in 16-bit elements, a
+// call reads a whole cache line (32 rows) of each column.
 inline constexpr int kExpertRows{32};
 
 struct ExpertRows {

@@ -65,7 +65,7 @@ struct BackendMaking {
 
 // Memory plan and read bandwidth. All backends have these functions.
 struct BackendMemory {
-  // Memory plan of the fullest GPU, or of the host.
+  // Returns the memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   // Measures the read bandwidth in bytes per second, with all cores or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);

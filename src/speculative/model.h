@@ -36,7 +36,8 @@ class DraftModel {  // one for all sequences of an engine
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time for unread tokens of prompts and of answers, without the two tokens per text that are usual.
+  // Time that the draft model took for unread tokens of prompts and of answers. The two unread tokens that a
+  // text usually has do not count.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };

@@ -81,7 +81,8 @@ class Speculator {
     std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
-  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: the step without drafts.
+  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: size of the step without
+  // drafts.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);

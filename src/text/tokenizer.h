@@ -36,7 +36,8 @@ class Tokenizer {
   // InputError only if the split expression exceeds PCRE2's match limit; o200k's expression never does.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
-  // A token's bytes or special token's name; empty for an id without a token. The tokenizer must outlive it.
+  // Returns a token's bytes, or a special token's name; empty for an id without a token. The tokenizer must
+  // outlive the result.
   std::string_view bytes(TokenId id) const;
   // Returns the bytes of all tokens; may be invalid UTF-8 (Utf8Stream).
   std::string decode(std::span<const TokenId> ids) const;

@@ -375,7 +375,8 @@ TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   }
 }
 
-// The prediction is read on the host, and penalties count tokens that the host has seen: so steps must wait.
+// A prediction is compared on the host, and penalties count tokens that the host knows, so steps must wait
+// for the tokens.
 TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
   for (const bool predicts : {false, true}) {
     EngineOptions given = options();

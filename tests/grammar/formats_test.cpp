@@ -220,7 +220,7 @@ TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
     EXPECT_FALSE(has_text(ipv6, text)) << text;
 }
 
-// 23:59:60 UTC, written in the local time of every offset.
+// A leap second is 23:59:60 UTC. The test writes it in the local time of every offset.
 TEST(Time, ALeapSecondEndsADayInUtc) {
   const Compiled time = format_of("time"), date_time = format_of("date-time");
   const auto text = [](int minute_of_day, char sign, int offset) {

@@ -57,7 +57,7 @@ std::string id_in(const std::string& head) {
   return head.substr(begin + kName.size(), head.find("\r\n", begin) - begin - kName.size());
 }
 
-// The numbers of the events in the bytes of an answer.
+// Returns the numbers of the events in the bytes of an answer.
 std::vector<int> numbers_in(const std::string& bytes) {
   std::vector<int> numbers;
   for (size_t at = bytes.find("id: "); at != std::string::npos; at = bytes.find("id: ", at + 1))

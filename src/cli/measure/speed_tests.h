@@ -22,8 +22,8 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// One step of a test, whose tokens begin at position depth + `offset`. `wants_next`: the step samples a
-// token. In a prefill only the last step does, as in an engine.
+// One step of a test. Its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
+// token. In a prefill only the last step samples one, as in an engine.
 struct TestStep {
   int offset;
   int num_tokens;

@@ -157,7 +157,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: number of leading parts known to derive a text. For kinds of nodes that need all parts.
+  // [node]: number of leading parts known to derive a text; used for nodes that need all of their parts.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // rule of each node that has one

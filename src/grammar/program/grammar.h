@@ -81,7 +81,7 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // position of each text of the trie
   std::vector<uint32_t> values;     // rules of the declared members' values, by position
-  // By position, including the end: the first required member from that position on; num_declared() if none.
+  // [position], including the end: the first required member from that position on; num_declared() if none.
   std::vector<uint32_t> next_required;
   std::vector<uint32_t> num_required;  // [position]: number of required members from there on
   struct Undeclared {

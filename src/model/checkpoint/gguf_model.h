@@ -41,7 +41,8 @@ class GgufModel {
 
   // The tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // Returns the experts whose codes or scales `spec` describes; null if they are MXFP4 of a single type.
+  // Returns the experts whose codes or scales `spec` describes; null if gate and up are MXFP4 of the same
+  // GGML type, because these need no conversion.
   std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
   // Returns the blocks of a matrix to convert. For experts, the blocks of kCodes include the scales.
   Blocks blocks(const TensorSpec& spec) const;

@@ -272,7 +272,7 @@ DescribedTensor as_used(const TensorSpec& spec, const StoredTensor& stored, std:
   return StoredTensor{vector.data(), DType::kF32};
 }
 
-// Like as_used(), but converts matrices at once. Results are in `room`.
+// Like as_used(), but converts matrices immediately, into `room`.
 StoredTensor in_room(const TensorSpec& spec, const StoredTensor& stored, Buffer& room, ThreadPool& pool) {
   std::vector<Buffer> vectors;
   const DescribedTensor described = as_used(spec, stored, vectors);

@@ -83,7 +83,8 @@ TEST(Workload, ArrivalsAreAPoissonProcess) {
   EXPECT_NEAR(times.back() / (kCount - 1), 0.25, 5 * 0.0025);
   int num_long = 0;
   for (size_t i = 1; i < times.size(); ++i) num_long += times[i] - times[i - 1] > 0.25;
-  // A share of exp(-1) of the gaps exceeds the mean: binomial, with a standard deviation of 48.
+  // Gaps longer than the mean are a share of exp(-1): their number is binomial, with a standard deviation of
+  // 48.
   EXPECT_NEAR(num_long, kCount * std::exp(-1.0), 5 * 48);
 }
 

@@ -260,7 +260,7 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, and 32 for each int8 vector. Of 8 layers, the
+// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, and 32 for each int8 vector. Of 8 layers, the
 // unembedding counts as one vector, and an error of queries or keys as half a vector each.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
@@ -295,8 +295,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors with 16 or
-// 64 times the error of such a rounding.
+// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, 6 for six roundings to bfloat16, and 16^2
+// (MXFP8) or 64^2 (MXFP4) for each of two vectors.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;
