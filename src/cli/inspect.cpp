@@ -201,8 +201,8 @@ struct Report {
   std::string device, refusal;        // empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
-  std::string draft_head{};           // folder and format of the draft head; empty: none
-  std::string draft_model{};          // name of the draft model; empty: none
+  std::string draft_head{};           // folder and format of the draft head; empty without a draft head
+  std::string draft_model{};          // name of the draft model; empty without a draft model
   size_t draft_model_bytes{0};
   int num_rows{0};               // --rows: tokens of a step; 0: not given
   std::vector<StepFact> step{};  // how a step of num_rows tokens runs

@@ -238,7 +238,7 @@ void release_pages(std::span<const std::byte> bytes) {
           std::less<>()(pages.data(), copy.bytes.data() + copy.bytes.size()))
         return replace_by_file(copy, pages);
   }
-  // Only a hint: if it fails, the pages stay mapped, which is harmless.
+  // The call is only a hint: if it fails, the pages stay mapped, which is harmless.
   ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), MADV_DONTNEED);
 }
 

@@ -30,7 +30,7 @@ struct TokenEvent {
   // has no text, but makes held-back text final, because no character or stop string spans it.
   std::string text{};
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
-  // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
+  // The prompt's tokens except the first. Set only in the first event of a request with prompt_logprobs.
   std::vector<SampledToken> prompt{};
   // Queue: from submit() to the request's first step. Run: from then to the end of the step with this token.
   double queue_seconds{0}, run_seconds{0};
@@ -62,7 +62,7 @@ struct FinishedEvent {
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if the request is the cause: it contradicts itself or takes too much work.
+  // Whether the request itself is the cause: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };
 

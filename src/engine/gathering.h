@@ -12,8 +12,8 @@
 
 namespace nibble {
 
-// The wait ends when the number of requests that arrived together last time has arrived. It lasts at most
-// `at_most`, and at most `share_of_step` of the time of the last prefill-only step.
+// The wait ends when the number of requests that arrived together last time has arrived. The wait lasts at
+// most `at_most`, and at most `share_of_step` of the time of the last prefill-only step.
 struct GatherOptions {
   std::chrono::duration<double> at_most{1e-3};
   double share_of_step{1.0 / 16};

@@ -112,7 +112,7 @@ class Sequence::TreeBuilder {
     int draft{-1};                          // index of the proposed token in the tree
     std::vector<int> forced{};              // indices of drafts that the constraint forces next
     bool goes_on{false};                    // whether other drafts may follow the forced ones
-    const AllowedTokens* allowed{nullptr};  // tokens that may follow; null: all
+    const AllowedTokens* allowed{nullptr};  // tokens that may follow; null: all tokens
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {

@@ -70,7 +70,7 @@ class StepBatch {
   std::vector<SampleParams> prompt_rows_;  // prompt rows of all slices
   size_t num_prompt_outputs_{0};           // number of prompt_rows_ in outputs_
   std::vector<OutputRow> outputs_;         // the runs have spans of this vector
-  // For each row after a draft of a tree: the answer up to and including that draft.
+  // Answers up to and including a draft, one for each row after a draft of a tree.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // storage of DraftedTokens::parents
   std::vector<Run> runs_;

@@ -47,7 +47,7 @@ class StepPace {
   const double target_seconds_;
   const int most_;
   int limit_;
-  double decode_seconds_{0};  // average of recent steps without prompts; 0: none yet
+  double decode_seconds_{0};  // average of recent steps without prompts; 0 before the first such step
 };
 
 }  // namespace nibble

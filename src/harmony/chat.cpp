@@ -208,7 +208,8 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // Make one developer message of all instructions before the first other message. It also has the tools.
+  // Make one developer message of all instructions before the first other message. This message also has the
+  // tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)

@@ -41,8 +41,9 @@ class PrefixCache {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Returns the longest prefix known under `salt` that a sequence can continue. It never includes the last
-  // token, which must run to predict the next one. Its pages may be reclaimed until a sequence shares them.
+  // Returns the longest prefix known under `salt` that a sequence can continue. The prefix never includes the
+  // last token, which must run to predict the next one. The pages of the prefix may be reclaimed until a
+  // sequence shares them.
   Prefix find(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   struct Pages {

@@ -46,7 +46,7 @@ class Watch {
   // call counts.
   void lose(std::string why);
   // leave_done() reports to the other nodes that the head is done, leave_failed() that this node has failed.
-  // They do not call `on_end`. Only the destructor may follow.
+  // Neither calls `on_end`. Afterwards only the destructor may be called.
   void leave_done();
   void leave_failed(const std::string& why);
 

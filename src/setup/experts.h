@@ -1,5 +1,5 @@
-// Chooses the format of a model's experts. It depends on --experts, on the backend, and on the format in the
-// file.
+// Chooses the format of a model's experts. The format depends on --experts, on the backend, and on the format
+// in the file.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ struct Requirement {
   // A name that `inspect --kernels` prints, or its first word: "experts" means all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case
-  std::optional<std::string> activations;  // format, in lower case; nullopt: any
+  std::optional<std::string> activations;  // format, in lower case; nullopt: any format
 };
 
 // Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". Throws InputError for wrong syntax, an unknown operation or

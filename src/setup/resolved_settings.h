@@ -50,7 +50,7 @@ struct ResolvedSettings {
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
-  double itl_target{0};                           // --itl-target, in seconds; 0: none
+  double itl_target{0};                           // --itl-target, in seconds; 0: no target
   int max_shared_rows{0};                         // default of the device
   int max_rows_with_answers{0};                   // default of the device; unused with --itl-target
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization

@@ -131,7 +131,7 @@ bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// For steps that make drafts for the next step: chooses the drafts to verify and the number to make. Returns
+// Chooses the drafts to verify and the number to make, for steps that make drafts for the next step. Returns
 // false if the draft head is off and the step may still verify drafts that were copied from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {

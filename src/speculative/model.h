@@ -1,9 +1,9 @@
 // Proposes the tokens of a smaller model with the same vocabulary. That model runs in a backend of its own,
-// with its own KV cache, and drafts the likeliest tokens one after another. It reads a text (the tokens of a
-// sequence) only when drafts for the text are requested, so a text may have unread tokens (a lag). A call of
-// run() first runs unread tokens, at most one step of them, and makes drafts only if none are left. Keys and
-// values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts with a common
-// prefix share pages. A text for which no pages are left never gets drafts again.
+// with its own KV cache, and drafts the likeliest tokens one after another. The draft model reads a text (the
+// tokens of a sequence) only when drafts for the text are requested, so a text may have unread tokens (a
+// lag). A call of run() first runs unread tokens, at most one step of them, and makes drafts only if none are
+// left. Keys and values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts
+// with a common prefix share pages. A text for which no pages are left never gets drafts again.
 #pragma once
 
 #include <memory>

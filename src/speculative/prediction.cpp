@@ -20,7 +20,7 @@ PredictionDrafter::PredictionDrafter(const Prediction& prediction)
 }
 
 void PredictionDrafter::push(std::span<const TokenId> tokens) {
-  // A long list of tokens is the prompt. Its end may be the beginning of the prediction.
+  // A long list of tokens is the prompt. The end of the prompt may be the beginning of the prediction.
   if (tokens.size() > static_cast<size_t>(kPredictionMatch)) {
     recent_.assign(tokens.end() - kPredictionMatch, tokens.end());
     return look_for_place();

@@ -11,8 +11,8 @@ namespace {
 
 // Decay factors of acceptance counts: for one sequence (follows changes quickly), and for all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// For estimates of acceptance: initial probability; its weight, in samples; and the weight, in samples, that
-// the counts of all sequences have in the estimate for one sequence.
+// Estimates of acceptance start from the probability kFirstChance with a weight of kFirstWeight samples.
+// kWeightOfAll: weight, in samples, of the counts of all sequences in the estimate for one sequence.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a

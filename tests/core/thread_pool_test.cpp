@@ -69,7 +69,7 @@ TEST(ThreadPool, TheOtherThreadsWorkToo) {
 
 TEST(ThreadPool, SleepingThreadsAreWoken) {
   ThreadPool pool(2);
-  // This is much longer than a worker spins before it sleeps.
+  // 20 ms is much longer than a worker spins before it sleeps.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::atomic<int> num_begun{0};
   pool.for_each(2, [&](ptrdiff_t, int) {

@@ -509,7 +509,7 @@ class ClockedBackend : public ToyBackend {
   uint64_t now_ns_{uint64_t{1} << 60};  // real device clocks count nanoseconds from 1970
 };
 
-// Only gaps between decode steps count: not gaps next to prefill steps, nor time without requests.
+// Idle time counts only gaps between decode steps: not gaps next to prefill steps, nor time without requests.
 TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
   if (max_drafts > 0) return;  // with drafts, the number of steps is not fixed
   EngineOptions given = options();

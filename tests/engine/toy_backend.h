@@ -79,7 +79,7 @@ class ToyBackend : public Backend {
     auto copy = std::make_unique<CopiedBatch>();
     copy->num_failures = num_failures_;
     for (const Run& run : batch.runs) copy->runs.emplace_back(run);
-    // This comes last: if anything throws before, no step was launched.
+    // Launch last: if anything throws before, no step was launched.
     launched_.push_back(std::move(copy));
   }
   StepResult wait() override {

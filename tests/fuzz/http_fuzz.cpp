@@ -363,8 +363,8 @@ class World {
   asio::io_context io_{1};
   Service service_{options()};
   Routes routes_{service_};
-  // A Unix socket, because two minutes of executions would use up the TCP ports. It is in the abstract
-  // namespace, so no file is left.
+  // Uses a Unix socket, because two minutes of executions would use up the TCP ports. The socket is in the
+  // abstract namespace, so no file is left.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
   Recorder recorder_{routes_};
   HttpServer http_{

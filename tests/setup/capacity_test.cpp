@@ -89,7 +89,7 @@ TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
   EXPECT_EQ(most(bytes(7)), 7);
   EXPECT_EQ(most(bytes(7) - 1), 6);
   EXPECT_EQ(most(bytes(1) - 1), 0);
-  // This is the number of pages that a step can address.
+  // 2^20 is the number of pages that a step can address.
   EXPECT_EQ(most(size_t{1} << 40), (1 << 20) / 100);
 }
 

@@ -142,9 +142,10 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// The controller's estimate of a drafter fluctuates with its last drafts. It must not stop drafts that gain
-// only a little. The draws are fixed: if a sequence's few counts are taken as they are (kTakenForChance of 0
-// in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978; with it the minimum is 0.985.
+// The controller's estimate of a drafter fluctuates with its last drafts. The controller must not stop drafts
+// that gain only a little. The draws are fixed. If a sequence's few counts are taken as they are
+// (kTakenForChance of 0 in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978 of the best
+// speed. With kTakenForChance the minimum is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {
   for (const double chance : {0.4, 0.42, 0.45, 0.5, 0.55, 0.6})
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;

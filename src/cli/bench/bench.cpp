@@ -78,7 +78,7 @@ constexpr CommandRow kMeasurements[]{
 struct BenchOptions : BenchFlags {
   std::vector<std::string> prompt_lengths{"512"}, output_lengths{"128"}, depths{"0"};
   bool as_csv{false};
-  std::string preset, draft_head;  // empty: none
+  std::string preset, draft_head;  // empty: not given
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {

@@ -56,7 +56,8 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // largest number of concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // For each answer, the prompt tokens that were not in the prefix cache, divided by est_ppt.
+  // Percentiles over the answers. The speed of an answer is the number of its prompt tokens outside the
+  // prefix cache, divided by its est_ppt.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // [kind of error]
 

@@ -147,7 +147,7 @@ class Translation {
     const Takes takes = row ? row->takes : Takes::kNothing;
     const bool takes_one = flag.option ? flag.option->get_expected_max() > 0
                                        : takes != Takes::kNothing && takes != Takes::kMaybe;
-    // Without a model so far, the second word after nibble's own --served-model-name is the model.
+    // If no model is known yet, the second word after nibble's own --served-model-name is the model.
     const bool takes_more = takes == Takes::kSeveral && (has_model_ || !flag.option);
     const auto may_follow = [&](const std::string& text) {
       if (takes == Takes::kMaybe) return matches_one(row->values, text);

@@ -1,7 +1,7 @@
 // Finds the numbers of further characters after which a text can end: for a JSON string with a pattern and a
 // length limit. A counter counts the characters, so the limit adds no states to the automaton; a text may
 // continue while counter and pattern allow a common length. A(n) is the set of expressions that match a text
-// of exactly n characters. It depends only on A(n - 1), so the sequence of these sets becomes periodic.
+// of exactly n characters. A(n) depends only on A(n - 1), so the sequence of these sets becomes periodic.
 #pragma once
 
 #include <cstdint>

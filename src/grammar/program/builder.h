@@ -44,7 +44,7 @@ class GrammarBuilder {
 
   struct JsonArray {
     std::vector<NodeId> first;   // items at index 0, 1, ...
-    std::optional<NodeId> rest;  // all further items; absent: none are allowed
+    std::optional<NodeId> rest;  // all further items; absent: no further items are allowed
     uint32_t min{0}, max{kUnlimited};
     // If set, at least one item must be a needed one: `first[i]` at index i, or `rest` at a later index.
     struct Needed {

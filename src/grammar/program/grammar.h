@@ -56,7 +56,8 @@ struct List {
   std::vector<uint32_t> first;
   uint32_t rest{kUnlimited};  // kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // If set, a trie of texts: each item is one of them, none occurs twice. The counter has a bit per text.
+  // If not kUnlimited: index of a trie of texts. Each item is one of the texts, and no text occurs twice. The
+  // counter has a bit per text.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
@@ -123,7 +124,7 @@ struct Grammar {
 
 struct Compiled {
   std::shared_ptr<Grammar> grammar;  // never null
-  // For the client: one line for each requirement that is not enforced.
+  // Lines for the client, one for each requirement that is not enforced.
   std::vector<std::string> warnings;
 };
 

@@ -95,7 +95,7 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // For the row under construction:
+  // Members for the row under construction:
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // operations that were already followed, as items
   struct Slot {

@@ -101,11 +101,11 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // Possible lengths of content texts of each set at one position of a text.
 struct ContentRuns {
-  // By set: any text of the set with at most this length may follow. kMaxContentCharacters: no limit.
+  // [set]: length up to which any text of the set may follow. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // A bit per set: no content text that is longer than num_characters may follow.
   uint32_t ends_there{0};
-  // By set, for patterns with length limits. After a text of up to num_characters, the whole text may end
+  // [set]: used for patterns with length limits. After a text of up to num_characters, the whole text may end
   // after this number of further characters, and after any larger number. kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};

@@ -1,6 +1,6 @@
 // The part of a mask that depends only on an automaton's state: the tokens that lie wholly within the
-// automaton's text, and the places inside longer tokens where that text may end. It is kept for reuse if the
-// walk over the vocabulary's trie that found it was long.
+// automaton's text, and the places inside longer tokens where that text may end. This part is kept for reuse
+// if the walk over the vocabulary's trie that found it was long.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,8 @@ struct GoldenTolerance {
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
   // Near ties are positions with a router margin of at most router_margin. Their top 5 is not compared,
-  // because rounding often changes an expert. From there to tied_margin that is rarer: the top 5 is compared.
+  // because rounding often changes an expert. From router_margin to tied_margin such changes are rarer, and
+  // the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.

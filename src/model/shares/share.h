@@ -1,13 +1,12 @@
 // A rank's share of a model that several ranks run together, each on one GPU or machine. In every layer a
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
-// of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
+// of down) of every expert or some whole experts. A rank has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
 // terms must be added only once: the first rank adds the residual stream and the bias of `o`; the rank with
-// an expert's first unit adds that bias of `down`.
-// With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
-// and stores keys and values only for rows of its sequences. The output, bias included, needs no all-reduce.
-// Units are divided in tiles of 64, because kernels read `down` in such tiles; the unembedding in strips of
-// 16 rows.
+// an expert's first unit adds that bias of `down`. With AttentionSplit::kSequences each rank has all heads,
+// but only some of the sequences. It runs attention and stores keys and values only for rows of its
+// sequences. The output, bias included, needs no all-reduce. Units are divided in tiles of 64, because
+// kernels read `down` in such tiles; the unembedding in strips of 16 rows.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ struct FieldRow {
   Fate fate;
   // JSON values, separated by "|", that mean the same as an absent field: never refused and never reported.
   std::string_view neutral{};
-  // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
+  // Parts of the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
   std::string_view accepted{}, reason{};
 };
 

@@ -223,7 +223,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
       usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
-    // Only now: text_of() needs valid tokens, which the loop has checked.
+    // Check only now: text_of() needs valid tokens, and the loop above has checked the tokens.
     check_echo(request, tokenizer, service.options.limits.max_body_bytes);
     num_prompt_rows = count_prompt_rows(request, prompts);
   });

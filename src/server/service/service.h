@@ -96,8 +96,8 @@ class ChoiceListener {
   virtual std::string on_queued() { return {}; }
   virtual std::string on_prompt(size_t /*choice*/, const PromptEvent& /*event*/) { return {}; }
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. For chats: their stop strings count only in the content of
-  // messages, and the engine does not parse messages.
+  // Called after each token; true ends the choice. Chats search stop strings here: these count only in the
+  // content of messages, and the engine does not parse messages.
   virtual bool has_enough(size_t choice) const = 0;
   // `text`: the text that the engine held back because it might have become a stop string.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;

@@ -30,7 +30,7 @@ TEST(Golden, TheIndexNamesThePromptsAndItsTensorFileHoldsThem) {
   EXPECT_EQ(prose33.greedy.size(), 64u);
   EXPECT_EQ(prose33.num_hidden_rows, 33);
   EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
-  // This is min_router_margin in the index.
+  // The expected value is min_router_margin in the index.
   EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
             0.0010134577751159668f);
   EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has golden data of its last position only

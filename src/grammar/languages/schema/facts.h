@@ -41,7 +41,7 @@ struct StringFacts {
 
 struct ArrayFacts {
   std::vector<Terms> first;   // terms of the items at 0, 1, ...
-  std::optional<Terms> rest;  // terms of all further items; absent: none allowed
+  std::optional<Terms> rest;  // terms of all further items; absent: no further items are allowed
   uint32_t min{0}, max{kUnlimited};
   // At least one item at index needed_from or later must satisfy all terms of `needed`.
   Terms needed;
