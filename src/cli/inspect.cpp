@@ -174,7 +174,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// Lists the kernels for a GPU, which this machine may lack, from the model's configuration and formats.
+// Lists the kernels that a GPU would run, from the model's configuration and formats. This machine may lack
+// the GPU.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->device)

@@ -87,7 +87,7 @@ int read_part(int descriptor, std::span<std::byte> to, size_t offset) {
   return 0;
 }
 
-// Reads the file by all threads, each of which reads part after part.
+// Reads the file with all threads; each thread reads part after part.
 int read_all(int descriptor, std::span<std::byte> to, const ReportProgress& report) {
   constexpr size_t kPart{size_t{16} << 20};
   const size_t num_parts = (to.size() + kPart - 1) / kPart;

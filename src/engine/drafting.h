@@ -40,7 +40,8 @@ class Drafting {
   // Gives the drafters the tokens after the first `num_known`, and `made`, the drafts of the draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in a request's drafts in `next`, which was launched before they were made; ignores surplus drafts.
+  // Fills in a request's drafts in `next`, which was launched before the drafts were made; ignores surplus
+  // drafts.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);

@@ -541,7 +541,7 @@ void Engine::Impl::publish() {
 
 // Adds the token of row 0 (draft_tree.h). Then adds the tokens of further rows, as long as their drafts equal
 // the added tokens. Returns the number of tokens added, forced tokens included. `made`: new drafts of the
-// backend's draft head, which follow these tokens.
+// backend's draft head, which follow the added tokens.
 int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                              std::span<SampledToken> tokens, const Drafts& made) {
   const size_t num_known = sequence.tokens().size();

@@ -448,8 +448,8 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
   }
 }
 
-// The next turn's prompt is this turn's prompt and answer without the reasoning, which is longer than the
-// window.
+// The next turn's prompt is this turn's prompt and answer without the reasoning. The reasoning is longer than
+// the window.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;

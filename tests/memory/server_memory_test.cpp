@@ -290,7 +290,7 @@ class ServerMemory : public ServerMemoryOfConnections, public testing::WithParam
 INSTANTIATE_TEST_SUITE_P(All, ServerMemory, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-// Returns how many allocations of a case fail, each in its own run. NIBBLE_MEMORY_TESTS raises the number.
+// Returns how many allocations of a case fail, each in its own run. NIBBLE_MEMORY_TESTS sets another number.
 int64_t num_tried() {
   const char* given = std::getenv("NIBBLE_MEMORY_TESTS");
   return given ? std::atoll(given) : 60;

@@ -1,4 +1,4 @@
-// Runs nodes as threads of a test, which join over the loopback device.
+// Runs the nodes of a group as threads of a test. The nodes join over the loopback device.
 #pragma once
 
 #include <gtest/gtest.h>

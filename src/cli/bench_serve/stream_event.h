@@ -12,7 +12,7 @@ namespace nibble::cli {
 
 struct StreamEvent {
   bool has_text{false};           // includes reasoning and tool calls
-  bool has_choice{false};         // false: the stream's last event, which has only the usage
+  bool has_choice{false};         // false for the stream's last event, which has only the usage
   bool is_done{false};            // "[DONE]"
   std::string content{};          // text of a chat
   std::string reasoning{};        // the model's reasoning before the content

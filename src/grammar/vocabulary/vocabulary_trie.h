@@ -20,7 +20,7 @@ class VocabularyTrie {
   // Longer tokens are left out and never allowed. The longest token of o200k has 128 bytes.
   static constexpr uint32_t kMaxTokenBytes{255};
 
-  // Nodes are in depth-first order: a node's subtree follows it.
+  // Nodes are in depth-first order: the nodes of a subtree directly follow its root.
   struct Node {
     uint32_t token : 23;             // the token that ends here, or kNoToken
     uint32_t has_content_below : 1;  // whether all tokens in the subtree are content

@@ -1,4 +1,5 @@
-// Reads a model's tensors one by one from any source: writing a model to a file needs memory for one tensor.
+// Reads a model's tensors one by one from any source, so that writing a model to a file needs memory for a
+// single tensor.
 #pragma once
 
 #include <filesystem>

@@ -50,7 +50,7 @@ TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   EXPECT_THROW(cut_windows(kTokenizer, "\x01", 10, {}), InputError);
 }
 
-// A backend whose logits are equal except the one of token 5, which is e times as likely as any other token.
+// A backend for which all tokens are equally likely, except token 5, which is e times as likely.
 class BiasedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
