@@ -100,7 +100,7 @@ std::string tagged(std::string_view tag, std::string_view text) {
   return fmt::format(".TP\n{}\n{}", bold(tag), roff_filled(text));
 }
 
-// Paragraphs of a footer. Lines that begin with a space stay as they are.
+// Returns the paragraphs of a footer. Lines that begin with a space stay as they are.
 std::string paragraphs(std::string_view text) {
   std::string out, paragraph, kept;
   const auto end = [&] {
@@ -165,7 +165,7 @@ std::string flag_tag(const CLI::Option& option) {
   return fmt::format("{}{}{}", fmt::join(names, ", "), value.empty() ? "" : " ", value);
 }
 
-// The arguments and flags of a command, under the titles of their groups.
+// Returns the arguments and flags of a command, under the titles of their groups.
 std::string flags_section(const CLI::App& command) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : command.get_options())
@@ -209,7 +209,7 @@ std::string tagged_rows(std::span<const Entry> rows) {
   return out;
 }
 
-// The day of the page: that of SOURCE_DATE_EPOCH, for builds with the same bytes, or today.
+// Returns the day of the page: that of SOURCE_DATE_EPOCH, for builds with the same bytes, or today.
 std::string page_date() {
   const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
   const std::time_t time = epoch ? static_cast<std::time_t>(std::atoll(epoch)) : std::time(nullptr);

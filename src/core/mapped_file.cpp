@@ -59,7 +59,7 @@ std::vector<CopiedFile>& copies() {
 
 uintptr_t page_bytes() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)); }
 
-// The whole pages within `bytes`; empty if there is none.
+// Returns the whole pages within `bytes`; empty if there is none.
 std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
   const uintptr_t page = page_bytes(), first = reinterpret_cast<uintptr_t>(bytes.data());
   const uintptr_t begin = (first + page - 1) / page * page, end = (first + bytes.size()) / page * page;

@@ -31,7 +31,7 @@ class AllowedTokens final : public TokenMask {
   // Like push(), for a token that may be disallowed. Returns nullopt if the token is disallowed or the
   // constraint takes too much work. After nullopt the object must not be used.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Reason why the constraint can't continue (too much work); empty if it can.
+  // Returns the reason why the constraint can't continue (too much work); empty if it can.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

@@ -33,7 +33,7 @@ class Drafting {
   // Chooses drafts for the sequences of the next step and sets each sequence's number of drafts in `room`.
   // `under_way`: the previous step if it has not ended; otherwise null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
-  // Number of tokens per sequence that the last planned step drafts for the step after it.
+  // Returns the number of tokens per sequence that the last planned step drafts for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 

@@ -32,7 +32,8 @@ struct TokenEvent {
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // The prompt's tokens except the first. Set only in the first event of a request with prompt_logprobs.
   std::vector<SampledToken> prompt{};
-  // Queue: from submit() to the request's first step. Run: from then to the end of the step with this token.
+  // queue_seconds: from submit() to the request's first step. run_seconds: from then to the end of the step
+  // with this token.
   double queue_seconds{0}, run_seconds{0};
 };
 
@@ -54,8 +55,9 @@ struct FinishedEvent {
   // Steps that added tokens to the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // Queue: from submit() until the backend is given the first step with a row of the request. Prefill: from
-  // then to the end of the step that samples the first token. Decode: from then to the last token.
+  // queue_seconds: from submit() until the backend is given the first step with a row of the request.
+  // prefill_seconds: from then to the end of the step that samples the first token. decode_seconds: from then
+  // to the last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 

@@ -31,7 +31,7 @@ class Gathering {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
   }
-  // Time left to wait; nullopt if all expected requests have arrived or the time is over.
+  // Returns the time left to wait; nullopt if all expected requests have arrived or the time is over.
   std::optional<std::chrono::duration<double>> left(int num_waiting) const {
     const auto left = longest_ - std::chrono::duration<double>(since_first_->seconds());
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};

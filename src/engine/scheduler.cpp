@@ -11,7 +11,8 @@
 namespace nibble {
 namespace {
 
-// Number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of free pages.
+// Returns the number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of
+// free pages.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
@@ -124,7 +125,8 @@ void Scheduler::add_to_cache(Running& sequence) {
     sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
-// Pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions filled.
+// Returns the pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions
+// filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -315,8 +317,8 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
   ++counts_.num_preemptions;
 }
 
-// Number of positions that a slice may need. With launches_before_drafts, a slice with drafts may also need
-// the position after its last draft. The answer's last token is never run and needs no position.
+// Returns the number of positions that a slice may need. With launches_before_drafts, a slice with drafts may
+// also need the position after its last draft. The answer's last token is never run and needs no position.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
   const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
@@ -379,8 +381,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   std::vector<Slice> slices;
   slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
-  // Visit sequences in order: a sequence that is preempted in this loop comes after the current one, so it
-  // has no slice yet.
+  // In order: a sequence that is preempted in this loop comes after `sequence` and has no slice yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;

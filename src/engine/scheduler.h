@@ -77,7 +77,8 @@ struct PageCounts {
   int full{0}, sliding{0};
   int total() const { return full + sliding; }
 };
-// Pages with which a sequence can run to its end. An answer's last token is never fed back and needs none.
+// Returns the pages with which a sequence can run to its end. An answer's last token is never fed back and
+// needs none.
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
@@ -140,7 +141,7 @@ class Scheduler {
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. Each
   // restarts from its first token. Clears the prefix cache. If memory runs out, the call can be repeated.
   void requeue_running();
-  // The last running sequence in order; if none runs, the first waiting one.
+  // Returns the last running sequence in order; if none runs, the first waiting one.
   std::optional<RequestId> youngest() const;
 
   // Admits sequences that have room, then plans a step and reserves its pages, preempting if pages run out.
@@ -219,7 +220,8 @@ class Scheduler {
     }
   };
 
-  // Tokens that the next step can run and no planned step includes. An answer's last token is never run.
+  // Returns the tokens that the next step can run and no planned step includes. An answer's last token is
+  // never run.
   int num_missing(const Running& sequence) const {
     const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();

@@ -9,8 +9,8 @@
 namespace nibble {
 namespace {
 
-// Parameters that make a row choose this token, by a bias larger than all logits. The row still reports the
-// log-probability of the model's own logits.
+// Returns the parameters that make a row choose this token, by a bias larger than all logits. The row still
+// reports the log-probability of the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }

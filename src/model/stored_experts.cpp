@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// Bytes of `cols` elements of a row.
+// Returns the bytes of `cols` elements of a row.
 size_t row_bytes(const ExpertTensor& tensor, size_t cols) {
   if (const auto* ggml = std::get_if<GgmlType>(&tensor.type))
     return cols / block_elements(*ggml) * block_bytes(*ggml);
@@ -30,7 +30,7 @@ bool are_consecutive(const std::vector<const std::byte*>& places, size_t bytes) 
   return true;
 }
 
-// An element of a type that may be unaligned in a file.
+// Returns an element of a type that may be unaligned in a file.
 template <typename T>
 float element(const std::byte* at) {
   T value;

@@ -10,7 +10,7 @@
 
 namespace nibble {
 
-// Bytes of an expert of `rows` rows in the file, without the scales of U8.
+// Returns the bytes of an expert of `rows` rows in the file, without the scales of U8.
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
 
 // Returns pointers to `count` ranges of `bytes` bytes that follow each other without gaps.

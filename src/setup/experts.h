@@ -20,7 +20,7 @@ Model describe_model_for(const std::string& argument, const ResolvedSettings& se
 // backend does not run them, or not in the format of --experts.
 void decide_experts(Model& model, const ResolvedSettings& setup);
 
-// The format in which the experts run; the largest one if layers differ.
+// Returns the format in which the experts run; the largest one if layers differ.
 Format experts_format(const Model& model, const ResolvedSettings& setup);
 
 // Returns "; --experts mxfp4 makes the experts 12.7 GB" for a message, or "" if MXFP4 would not be smaller.

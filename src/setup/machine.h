@@ -18,7 +18,7 @@ struct Machine {
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
-  // Size of the last-level cache of the GPU, or of the CPU if the backend runs there.
+  // Returns the size of the last-level cache of the GPU, or of the CPU if the backend runs there.
   std::optional<size_t> backend_cache_bytes() const { return device ? device->cache_bytes : cache_bytes; }
 };
 Machine describe_machine(std::optional<DeviceFacts> device);

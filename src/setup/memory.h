@@ -20,7 +20,7 @@ MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, Backen
 // mapped file, the system can drop their pages and read them again; synthetic weights must stay.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
-// Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
+// Returns the bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 // Defaults of --gpu-memory-utilization: for a GPU with memory of its own (0.9 as in vLLM), and for a GPU that
 // shares the host's memory. The rest of a GPU's own memory is for the driver, CUDA graphs, and allocations

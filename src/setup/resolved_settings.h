@@ -61,7 +61,7 @@ struct ResolvedSettings {
   size_t draft_model_bytes{0};         // memory that the draft model takes
   std::shared_ptr<NodeSetup> nodes{};  // null: this machine runs the model alone
   Places places{};
-  // Called at the start of each long task of loading. Returns what shows the task's progress.
+  // Called at the start of each long task of loading. Returns the function that shows the task's progress.
   std::function<ReportProgress(std::string task, ProgressUnit unit)> show_progress{
       [](std::string task, ProgressUnit unit) { return nibble::show_progress(std::move(task), unit); }};
 };

@@ -86,7 +86,8 @@ class Speculator {
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Tokens per sequence that the head or draft model drafts in the step chosen last, for the next step.
+  // Returns the tokens per sequence that the head or draft model drafts in the step chosen last, for the next
+  // step.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // number of tokens that the head drafts per position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a

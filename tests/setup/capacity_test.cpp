@@ -42,7 +42,7 @@ TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_pages, 2 + 2);
 }
 
-// A backend whose memory is 1,000 bytes of weights and 10 bytes per page.
+// Returns the memory plan of a backend that has 1,000 bytes of weights and 10 bytes per page.
 MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
   return {.weight_bytes = 1000, .kv_bytes = static_cast<size_t>(10 * options.num_pages)};
 }

@@ -22,7 +22,8 @@ class RemainingLengths {
 
   // Whether the expression, a derivative of the root, has a text of `min` to `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
-  // The smallest n such that the expression has texts of every length from n on; kUnlimited if none exists.
+  // Returns the smallest n such that the expression has texts of every length from n on; kUnlimited if none
+  // exists.
   uint32_t ends_from(Expression expression) const;
   // Like ends_from(), but returns kUnlimited if the expression also has a shorter text.
   uint32_t only_ends_from(Expression expression) const;

@@ -54,7 +54,7 @@ class GrammarBuilder {
     std::optional<Needed> needed{};
   };
   NodeId json_array(JsonArray array);
-  // An array of these fixed texts (at most kMaxDifferent), each at most once.
+  // Returns an array of these fixed texts (at most kMaxDifferent), each at most once.
   NodeId json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max);
 
   struct Member {
@@ -73,8 +73,8 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object with one member: its key is `name`, its value a string that holds the text of `node`.
-  // `node` must have the encoding kJsonContent.
+  // Returns a JSON object with one member: its key is `name`, its value a string that holds the text of
+  // `node`. `node` must have the encoding kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
   // Declares a node that define() defines later, for recursion.

@@ -118,7 +118,7 @@ struct Grammar {
   // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Estimate of the memory in use, from the large tables. Waits for `mutex`.
+  // Returns the estimate of the memory in use, from the large tables. Waits for `mutex`.
   size_t bytes();
 };
 

@@ -49,8 +49,9 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Progress after a value. Undeclared members of the same name are one member, and all may have the same name.
-// So without a maximum, only the first undeclared member counts (towards the minimum); otherwise each counts.
+// Returns the progress after a value. Undeclared members of the same name are one member, and all may have
+// the same name. So without a maximum, only the first undeclared member counts (towards the minimum);
+// otherwise each counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

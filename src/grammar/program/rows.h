@@ -30,7 +30,7 @@ class Rows {
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // Number of the row's items that expect a byte. All other items wait for the end of a rule.
+  // Returns the number of the row's items that expect a byte. All other items wait for the end of a rule.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 

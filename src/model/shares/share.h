@@ -34,7 +34,8 @@ class Share {
   bool adds_once() const { return rank == 0; }
   bool adds_o_bias() const { return rank == 0 || has_own_sequences; }
   bool adds_down_bias() const { return units.first == 0; }
-  // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
+  // Return the parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole
+  // matrices.
   MatrixSlice q(const Config& whole) const;
   MatrixSlice k_and_v(const Config& whole) const;  // slice of k; v has the same slice
   MatrixSlice o(const Config& whole) const;
@@ -61,7 +62,7 @@ struct SplitOptions {
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
                              const SplitOptions& split = {});
 
-// The configuration of a rank: its own heads, experts and their width, but the whole vocabulary.
+// Returns the configuration of a rank: its own heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
 struct Pieces {  // `count` pieces of memory of `bytes` bytes, `stride` bytes apart
@@ -78,7 +79,8 @@ struct StoredMatrices {  // `count` matrices of the same size, consecutive in me
   ElementSize size;
   int rows, cols, count{1};
 };
-// The pieces of `slice` in each matrix. The slice has all rows or all columns, like every slice of a Share.
+// Returns the pieces of `slice` in each matrix. The slice has all rows or all columns, like every slice of a
+// Share.
 Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice);
 
 }  // namespace nibble

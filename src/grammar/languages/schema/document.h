@@ -44,7 +44,8 @@ class SchemaDocument {
   // Whether the schema has no effect: true, or {}.
   static bool is_true(const Json& schema);
 
-  // The keyword's value; null if absent. The functions below throw InputError for a value of another type.
+  // Returns the keyword's value; null if absent. The functions below throw InputError for a value of another
+  // type.
   static const Json* find(const Json& schema, std::string_view keyword);
   // Values above 2^32 - 2 are returned as 2^32 - 2.
   std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;

@@ -50,7 +50,7 @@ struct ArrayFacts {
   std::string_view needed_by;
   uint32_t num_needed{0};
   const Json* unique{nullptr};  // a schema that requires unique items; null if no schema does
-  // Maximum number of items, as far as it follows without looking into nested schemas.
+  // Returns the maximum number of items, as far as it follows without looking into nested schemas.
   uint32_t most() const;
 };
 

@@ -73,7 +73,7 @@ Expression date_time_format_of_any_leap_second(Expressions& e) {
   return date_and(e, time_format_of_any_leap_second(e));
 }
 
-// Durations of RFC 3339, appendix A.
+// Returns the durations of RFC 3339, appendix A.
 Expression duration_format(Expressions& e) {
   constexpr std::string_view kTime{R"(T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"};
   return whole_match(
