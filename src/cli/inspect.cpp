@@ -64,8 +64,8 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, also of an incomplete model; for synthetic weights, the tensors to
-// generate.
+// Lists the tensors in the model's files, even if the model is incomplete. For synthetic weights, lists the
+// tensors to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {

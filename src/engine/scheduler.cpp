@@ -381,7 +381,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   std::vector<Slice> slices;
   slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
-  // In order: a sequence that is preempted in this loop comes after `sequence` and has no slice yet.
+  // Visit in order: a sequence that is preempted here comes after `sequence` and has no slice yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;

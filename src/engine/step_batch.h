@@ -30,7 +30,7 @@ struct Launched {
   bool has_prompt{false};  // some answer had no token before this step, or gets none from it
   double planning_seconds{0};     // time of planning, if the backend idled meanwhile
   Stopwatch clock{};              // started at the launch
-  bool has_prompts_alone{false};  // all slices begin within the prompt
+  bool has_prompts_alone{false};  // every slice begins within its sequence's prompt
 
   const DraftTree& tree(size_t slice) const {
     static const DraftTree none;

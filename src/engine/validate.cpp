@@ -85,7 +85,7 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
     return fault("{} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
   for (size_t i = 0; i < stop.strings.size(); ++i) {
     if (stop.strings[i].empty()) return fault("stop string {} is empty: leave it out", i);
-    Utf8Stream utf8;  // replaces invalid bytes: these could match half of a character
+    Utf8Stream utf8;  // replaces invalid bytes, because such bytes could match half of a character
     std::string read = utf8.push(stop.strings[i]);
     read += utf8.finish();
     if (read != stop.strings[i]) return fault("stop string {} is not valid UTF-8", i);

@@ -16,7 +16,7 @@ constexpr float kIq2Levels[4]{8, 25, 43, 0};  // a point has no fourth level
 constexpr float kIq3XxsLevels[8]{4, 12, 20, 28, 36, 44, 52, 62};
 constexpr float kIq3SLevels[8]{1, 3, 5, 7, 9, 11, 13, 15};
 
-// Writes the 8 elements of a point of IQ2. Bit l of `signs` is that of element l.
+// Writes the 8 elements of a point of IQ2. Bit l of `signs` is the sign of element l.
 void write_8(float scale, uint16_t point, uint32_t signs, float* to) {
   for (size_t l = 0; l < 8; ++l) {
     const float magnitude = scale * kIq2Levels[point >> (2 * l) & 3];

@@ -59,8 +59,8 @@ struct OutputRow {                      // a row of the step for which a token i
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// Index of the token before token i in a tree; -1 if that token is not in the tree. An empty `parents` means
-// a chain: each token follows the one before it.
+// Returns the index of the token before token i in a tree; -1 if that token is not in the tree. An empty
+// `parents` means a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }

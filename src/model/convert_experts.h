@@ -50,7 +50,7 @@ void to_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts,
 // file", "Q5_0 in the file, rounded to MXFP4". If layers differ: several, separated by semicolons.
 std::string describe_experts(const Weights& weights);
 
-// Bytes of a model's experts if all of them have this format.
+// Returns the bytes of a model's experts if all of them have this format.
 size_t expert_bytes(const Config& config, Format format);
 
 }  // namespace nibble

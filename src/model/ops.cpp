@@ -10,7 +10,7 @@ namespace {
 
 size_t size(int extent) { return static_cast<size_t>(extent); }
 
-// Bytes of a linear layer's weights [out, in] and, if `vectors` is given, of its bias [out].
+// Returns the bytes of a linear layer's weights [out, in] and, if `vectors` is given, of its bias [out].
 size_t linear_bytes(int out, int in, Format weights) { return matrix_bytes(weights, size(out), size(in)); }
 size_t linear_bytes(int out, int in, Format weights, Format vectors) {
   return linear_bytes(out, in, weights) + num_bytes(vectors, size(out));

@@ -1,5 +1,6 @@
 // Detects lost nodes: a peer that sends no heartbeat (one per second is due, over the control connection) for
-// three seconds, or closes its connection. All waiting calls are then notified, as when the head is done.
+// three seconds, or closes its connection. Then all waiting calls are notified. They are also notified when
+// the head is done.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -17,7 +17,7 @@ Model open_model_for(const std::string& argument, const ResolvedSettings& setup)
 // model.
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
 // Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
-// backend does not run them, or not in the format of --experts.
+// backend cannot run the experts, or cannot run them in the format of --experts.
 void decide_experts(Model& model, const ResolvedSettings& setup);
 
 // Returns the format in which the experts run; the largest one if layers differ.

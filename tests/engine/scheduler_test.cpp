@@ -434,7 +434,7 @@ TEST(SchedulerPriority, TheHighestNumberIsPreemptedFirst) {
   EXPECT_TRUE(scheduler.is_running(id(2)));
 }
 
-// ---- one KV cache per rank, for its own sequences ----
+// ---- a KV cache for each rank, which runs its own sequences ----
 
 SchedulerOptions options_of_caches(int num_kv_caches) {
   SchedulerOptions options = scheduler_options();

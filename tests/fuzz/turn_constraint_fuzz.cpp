@@ -37,7 +37,7 @@ std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
   return known;
 }
 
-// Compares the mask with trying one token in 16, and all control tokens.
+// Compares the mask with what accept() says about one token in 16 and about all control tokens.
 void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, TokenId first) {
   const Tokenizer& tokenizer = grammar::fuzz_vocabulary().tokenizer();
   TurnConstraint other = constraint;

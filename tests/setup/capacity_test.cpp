@@ -38,7 +38,7 @@ TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they begin inside
   // a page.
   EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_pages, 33 + 21);
-  // A short context needs no more pages than it has.
+  // A context of 64 tokens needs only its own 2 pages in each kind of layer.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_pages, 2 + 2);
 }
 

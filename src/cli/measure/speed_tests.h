@@ -54,8 +54,9 @@ struct BenchResult {
   double flops_per_token() const { return flops_per_step * num_steps / test.num_tokens; }
 };
 
-inline constexpr int kNumWarmups{1};        // default of --warmup
-inline constexpr int kRequestsOfClient{4};  // requests per client of `bench clients`, one by one
+inline constexpr int kNumWarmups{1};  // default of --warmup
+// number of requests that each client of `bench clients` sends, one after the other
+inline constexpr int kRequestsOfClient{4};
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};

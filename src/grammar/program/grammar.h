@@ -118,7 +118,7 @@ struct Grammar {
   // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Returns the estimate of the memory in use, from the large tables. Waits for `mutex`.
+  // Returns an estimate of the memory in use, computed from the sizes of the large tables. Waits for `mutex`.
   size_t bytes();
 };
 

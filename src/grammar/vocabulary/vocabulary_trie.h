@@ -36,11 +36,12 @@ class VocabularyTrie {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }  // the tree of all ordinary tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }
-  // Each content token is in exactly one slice.
+  // Returns the nodes of a slice. Each content token is in exactly one slice.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // Number of characters of the slice's longest token.
+  // Returns the number of characters of the slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
-  // Number of words of a mask: a bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  // Returns the number of words of a mask. A mask has a bit for each id below tokenizer().num_tokens(),
+  // rounded up to a multiple of 32.
   size_t num_mask_words() const { return num_words_; }
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 

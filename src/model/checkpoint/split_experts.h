@@ -15,10 +15,12 @@
 
 namespace nibble {
 
-// Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Keeps other names.
+// Returns the name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Keeps
+// other names.
 std::string split_name(std::string_view name);
 
-// Name of the weight of one expert: "mlp.experts.gate_up_proj" becomes "mlp.experts.gate_up_projs.3.weight".
+// Returns the name of the weight of one expert: "mlp.experts.gate_up_proj" becomes
+// "mlp.experts.gate_up_projs.3.weight".
 std::string split_expert_name(std::string_view experts, int expert);
 
 struct SplitBiases {

@@ -48,7 +48,7 @@ constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// Lowest of the four exponents (biased) with which elements have about this rms.
+// Returns the lowest of the four exponents (biased) with which elements have about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }

@@ -70,9 +70,11 @@ struct GoldenTolerance {
   double greedy_gap{0};
 };
 
-// Tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives it.
+// Returns the tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives
+// it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
+// Returns the tolerance for a backend that also rounds inputs of matrix products to BF16, but not the
+// residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
 // covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
@@ -84,7 +86,8 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 // relative error of an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance if the golden data have the same roundings. `tolerance`: tolerance for exact golden data.
+// Returns the tolerance if the golden data were computed with the same roundings. `tolerance`: the tolerance
+// for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {

@@ -63,7 +63,7 @@ class Exchange {
   virtual const std::string& id() const = 0;
   // Returns the status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // whether a stream has begun: then its header is sent
+  virtual bool has_events() const = 0;  // whether a stream of events has begun; if so, its header was sent
 
   // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;

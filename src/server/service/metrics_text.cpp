@@ -48,7 +48,8 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// Adds copies with vLLM's prefix. Leaves out series with the label "layers", which vLLM lacks.
+// Adds copies of the families that vLLM has too, with vLLM's prefix. Leaves out series with the label
+// "layers", which vLLM lacks.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
