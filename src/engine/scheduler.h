@@ -136,7 +136,8 @@ class Scheduler {
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
-  // After a failed step (page contents unknown): removes and returns running sequences, clears prefix caches.
+  // For use after a failed step, which leaves pages with unknown content: removes and returns the running
+  // sequences, and clears the prefix caches.
   std::vector<RequestId> remove_running();
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. Each
   // restarts from its first token. Clears the prefix cache. If memory runs out, the call can be repeated.

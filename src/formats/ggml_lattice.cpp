@@ -36,7 +36,7 @@ uint32_t with_eighth_sign(uint32_t seven) {
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7;
 }
 
-// Returns the nibble j of `bytes`, the low one of a byte first.
+// Returns nibble j of `bytes`. In each byte, the low nibble is first.
 int nibble_at(const uint8_t* bytes, size_t j) { return bytes[j / 2] >> (4 * (j % 2)) & 15; }
 
 }  // namespace

@@ -99,7 +99,8 @@ struct Matrix {
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   const StoredExperts* experts() const;  // null unless `stored` holds them
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // kBf16 for blocks of a type that Format lacks. Of StoredExperts: the format that they become.
+  // Returns the format of the stored elements; kBf16 for blocks of a type that Format lacks. For
+  // StoredExperts, returns the format that they become.
   Format format() const;
 };
 // Returns the name of the stored type: a Format, a ggml type or, for StoredExperts, that of the file.

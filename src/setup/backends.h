@@ -52,7 +52,7 @@ struct PredictedModel {
 
 // Functions that create a backend. Every backend has them.
 struct BackendMaking {
-  // Defaults for the device of this name; nullopt: for this machine.
+  // Returns the defaults for the device of this name; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;                    // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);          // whether weights may stay in GGUF's block formats

@@ -19,7 +19,8 @@ struct InstalledModel {
   std::string fault{};         // one line; empty if the files were found
 };
 
-// Sorted by place and name. Reads no weights: a model may be damaged or of another architecture.
+// Returns the models found, sorted by place and name. Reads no weights: a model may be damaged or of another
+// architecture.
 std::vector<InstalledModel> installed_models(const Places& places);
 
 // Returns the models of a folder and of the folders in it. Throws InputError if `folder` is not a folder.

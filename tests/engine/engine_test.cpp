@@ -311,7 +311,8 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   const GenerationRequest asked = request(tokens_of("Once upon a time"), 41);
   const Answer& answer = answers.wait_for(engine.submit(asked));
   EXPECT_EQ(answer.tokens, run_alone(asked));
-  // Four tokens per step after the first step, until the room left in the answer is too small for six drafts.
+  // After the first step, each step gives four tokens, until the room left in the answer is too small for six
+  // drafts.
   EXPECT_EQ(answer.finished->drafts.num_accepted, 3 * answer.finished->drafts.num_drafts);
   EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
 }

@@ -380,7 +380,7 @@ class Simulation {
   std::map<RequestId, Book> books_;       // by id, that is, in the order of arrival
   int64_t num_cached_{0}, num_begun_{0};  // tokens
   uint64_t num_put_aside_{0};
-  std::array<int64_t, 3> num_slices_of_{};  // slices of sequences in each KV cache
+  std::array<int64_t, 3> num_slices_of_{};  // number of slices of sequences in each KV cache
 };
 
 // 125,000 arrivals in total; fewer under sanitizers, which are ten times slower and find faults within the

@@ -28,7 +28,8 @@ struct NamedCost {
   const char* name;
   Cost cost;
 };
-// The 120b on an H200 (docs/speculation.md): linear interpolation of measurements with one sequence.
+// Returns the cost of a step of the 120b on an H200 (docs/speculation.md), interpolated linearly between
+// measurements with one sequence.
 Cost between(const std::array<double, 8>& ms) {
   return [=](int num_rows) {
     constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};

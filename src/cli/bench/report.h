@@ -45,7 +45,8 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// CSV with one row per test: its figures, and the machine, program and settings.
+// Return the header of a CSV table and a row of it. A row has a test's figures, and the machine, program and
+// settings.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

@@ -65,7 +65,7 @@ struct LoadSummary {
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
   double output_tokens_per_second() const { return static_cast<double>(num_output_tokens) / seconds; }
   double tokens_per_second() const { return prompt_tokens_per_second() + output_tokens_per_second(); }
-  // Output tokens per second of one stream: 1 / median TPOT.
+  // Returns the output tokens per second of one stream: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
 // Returns a summary of `answers`; there must be an answer. `latency`: the result of base_latency(); without

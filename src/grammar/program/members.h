@@ -11,8 +11,8 @@ struct Positions {  // declared members from `first` to `end` - 1
   bool is_empty() const { return first >= end; }
 };
 
-// Declared members that may come next: up to the first required member, if all required members still fit
-// within the maximum and enough members are left to reach the minimum.
+// Returns the declared members that may come next: up to the first required member, if all required members
+// still fit within the maximum and enough members are left to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};

@@ -75,7 +75,8 @@ std::string_view openai_name(std::string_view huggingface) {
 
 StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
-// "model.layers.7.self_attn.sinks" becomes "block.7.attn.sinks". q, k and v are rows of one stored tensor.
+// Returns a tensor's name and rows in OpenAI's format: "model.layers.7.self_attn.sinks" becomes
+// "block.7.attn.sinks". q, k and v are rows of one stored tensor.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayerPrefix{"model.layers."};
   const std::string_view name = spec.name;

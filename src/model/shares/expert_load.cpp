@@ -12,7 +12,8 @@ double log_choose(int n, int k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0);
 }
 
-// Hypergeometric probability that `drawn` of `total` items contain exactly `found` of the `marked` ones.
+// Returns the hypergeometric probability that `drawn` of `total` items contain exactly `found` of the
+// `marked` ones.
 double chance(int found, int total, int marked, int drawn) {
   if (found > marked || drawn - found > total - marked || found > drawn) return 0;
   return std::exp(log_choose(marked, found) + log_choose(total - marked, drawn - found) -

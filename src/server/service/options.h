@@ -60,8 +60,8 @@ struct ServerOptions {
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
-  std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
-  std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
+  std::chrono::seconds shutdown_delay{0};  // time after the first signal in which requests are still accepted
+  std::chrono::seconds shutdown_timeout{30};  // time after shutdown_delay for running requests to finish
   // Time for the engine to cancel answers after shutdown_timeout. If the engine hangs, the server takes this
   // time once more to send errors.
   std::chrono::milliseconds last_words{2'000};

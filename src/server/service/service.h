@@ -66,7 +66,8 @@ struct Service {
 // if the client leaves before `work` starts.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
-// offload_if_long() for the work that tokenises the prompts. Stores its end in RequestTimes::tokenised.
+// Like offload_if_long(), for work that tokenises the prompts. Stores the time of its end in
+// RequestTimes::tokenised.
 asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::function<void()> work);
 
 // Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.

@@ -113,7 +113,7 @@ TEST(Bench, ADifferenceOfLessThanAPerCentIsNotCalledOne) {
 
 TEST(Bench, TheIntervalOfFiveAgainstFiveReachesFromTheThirdToTheThirdLastRatio) {
   const std::array a{1.0, 1.0, 1.0, 1.0, 1.0}, b{2.0, 3.0, 4.0, 5.0, 6.0};
-  const auto interval = compare_speeds(a, b).interval;  // each of b's samples is five of the 25 ratios
+  const auto interval = compare_speeds(a, b).interval;  // each sample of `b` gives five of the 25 ratios
   ASSERT_TRUE(interval);
   EXPECT_EQ(interval->low, 2);
   EXPECT_EQ(interval->high, 6);

@@ -139,7 +139,8 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
 
 TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExpert) {
   std::swap(logits[1], logits[2]);
-  tolerance.margin_error = 0.5;  // margins of 1 are two standard deviations: 2 * 0.023 are expected
+  // a margin of 1 is two standard deviations: 2 * 0.023 positions are expected to choose another expert
+  tolerance.margin_error = 0.5;
   EXPECT_EQ(difference().num_positions_wrong, 1);
   EXPECT_EQ(difference().most_positions_wrong, 0);
   EXPECT_FALSE(is_within(difference(), tolerance));

@@ -14,7 +14,7 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // Returns the json pointers of schemas that have lost keywords, or whose failure is not enforced.
+  // Returns the JSON pointers of schemas that have lost keywords, or whose failure is not enforced.
   const std::set<std::string>& places() const { return places_; }
   // Returns one line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
