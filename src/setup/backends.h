@@ -54,9 +54,10 @@ struct PredictedModel {
 struct BackendMaking {
   // Returns the defaults for the device of this name; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
-  bool takes_expert_activations;                    // --experts-activations
-  bool (*takes_blocks)(const OwnOptions&);          // whether weights may stay in GGUF's block formats
-  bool (*runs_experts)(Format, const OwnOptions&);  // whether it has kernels for experts in this format
+  bool takes_expert_activations;            // --experts-activations
+  bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
+  // whether the backend has kernels for experts in this format
+  bool (*runs_experts)(Format, const OwnOptions&);
   std::string (*why_not)();  // reason why this machine cannot run the backend; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);

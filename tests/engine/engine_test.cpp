@@ -333,7 +333,7 @@ struct CountingBackend : ToyBackend {
   int num_runs{0}, num_behind_tokens{0}, num_after_drafts{0};
 };
 
-// Requests whose tokens depend only on seed and position, in a cache that is too small for them. Some
+// The requests' tokens depend only on seed and position. The cache is too small for all requests, and some
 // requests end early or are cancelled.
 TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {

@@ -72,7 +72,8 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
       for (const RequestId id : asked) answers.wait_for(id);
     }
   }
-  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, in two rounds
+  // 8 steps of 3 sequences: four tokens in each of two rounds
+  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));
 }
 
 // The second request arrives before the last step of the first answer is launched, the third while this step

@@ -377,8 +377,9 @@ class Simulation {
   std::mt19937 random_;
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> pages_;
-  std::map<RequestId, Book> books_;       // by id, that is, in the order of arrival
-  int64_t num_cached_{0}, num_begun_{0};  // tokens
+  std::map<RequestId, Book> books_;  // by id, that is, in the order of arrival
+  // tokens of sequences at their first slices: found in the cache, and known
+  int64_t num_cached_{0}, num_begun_{0};
   uint64_t num_put_aside_{0};
   std::array<int64_t, 3> num_slices_of_{};  // number of slices of sequences in each KV cache
 };

@@ -336,7 +336,7 @@ class World {
     if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Runs whatever is ready. Returns whether anything was ready.
+  // Runs the handlers that are ready. Returns whether any was ready.
   bool turn() {
     bool has_done = io_.poll() > 0;
     // Yields this core to the engine's thread while waiting.

@@ -70,7 +70,7 @@ void check_turn(const uint8_t* data, size_t size) {
       if (has_token(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(!legal.empty());
     if (i % 4 == data[0] % 4) check_place(constraint, mask, data[i]);
-    // Control tokens have the highest ids: bytes from 128 on choose from the end.
+    // Control tokens have the highest ids, so bytes from 128 on choose from the end of `legal`.
     const size_t choice =
         data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();
     NIBBLE_CHECK(constraint.accept(legal[choice]));

@@ -37,7 +37,8 @@ struct Given {        // one flag on the command line
   std::optional<std::string> value;
 };
 
-// Splits "--kv_cache_dtype=fp8", "-O3" and "-cc.mode=3".
+// Splits an argument such as "--kv_cache_dtype=fp8", "-O3" or "-cc.mode=3" into the flag's name, path and
+// value.
 Given split_flag(const std::string& argument) {
   Given given;
   given.typed = argument;
