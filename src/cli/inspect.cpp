@@ -65,8 +65,8 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, also of an incomplete model; for synthetic weights, the tensors to
-// generate.
+// Lists the tensors in the model's files, even if the model is incomplete. For synthetic weights, lists the
+// tensors to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -175,7 +175,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// Lists the kernels for a GPU, which this machine may lack, from the model's configuration and formats.
+// Lists the kernels that a GPU would run, from the model's configuration and formats. This machine may lack
+// the GPU.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->device)
@@ -202,8 +203,8 @@ struct Report {
   std::string device, refusal;        // empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
-  std::string draft_head{};           // folder and format of the draft head; empty: none
-  std::string draft_model{};          // name of the draft model; empty: none
+  std::string draft_head{};           // folder and format of the draft head; empty without a draft head
+  std::string draft_model{};          // name of the draft model; empty without a draft model
   size_t draft_model_bytes{0};
   int num_rows{0};               // --rows: tokens of a step; 0: not given
   std::vector<StepFact> step{};  // how a step of num_rows tokens runs

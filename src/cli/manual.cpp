@@ -100,7 +100,7 @@ std::string tagged(std::string_view tag, std::string_view text) {
   return fmt::format(".TP\n{}\n{}", bold(tag), roff_filled(text));
 }
 
-// Paragraphs of a footer. Lines that begin with a space stay as they are.
+// Returns the paragraphs of a footer. Lines that begin with a space stay as they are.
 std::string paragraphs(std::string_view text) {
   std::string out, paragraph, kept;
   const auto end = [&] {
@@ -124,7 +124,8 @@ struct Footer {
   std::string description, examples;
 };
 
-// Divides what a command's footer says at "Examples:". Leaves out its end, the same for all commands.
+// Divides a command's footer at "Examples:". Leaves out the end of the footer, which is the same for all
+// commands.
 Footer footer_of(const std::string& text) {
   const size_t at = text.find(kExamplesTitle);  // "Example:" or "Examples:"
   Footer footer{text.substr(0, at), ""};
@@ -137,7 +138,7 @@ Footer footer_of(const std::string& text) {
   return footer;
 }
 
-// A command without a footer inherits that of its parent.
+// Returns a command's footer without that of its parent, which every command inherits.
 std::string own_footer(const CLI::App& command) {
   std::string text = command.get_footer();
   if (const CLI::App* parent = command.get_parent(); parent && text.starts_with(parent->get_footer()))
@@ -164,7 +165,7 @@ std::string flag_tag(const CLI::Option& option) {
   return fmt::format("{}{}{}", fmt::join(names, ", "), value.empty() ? "" : " ", value);
 }
 
-// The arguments and flags of a command, under the titles of their groups.
+// Returns the arguments and flags of a command, under the titles of their groups.
 std::string flags_section(const CLI::App& command) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : command.get_options())
@@ -208,7 +209,7 @@ std::string tagged_rows(std::span<const Entry> rows) {
   return out;
 }
 
-// The day of the page: that of SOURCE_DATE_EPOCH, for builds with the same bytes, or today.
+// Returns the day of the page: that of SOURCE_DATE_EPOCH, for builds with the same bytes, or today.
 std::string page_date() {
   const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
   const std::time_t time = epoch ? static_cast<std::time_t>(std::atoll(epoch)) : std::time(nullptr);

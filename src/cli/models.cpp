@@ -41,7 +41,7 @@ struct ModelRow {
   InstalledModel model;
   size_t file_bytes{0};
   std::string format{};   // "safetensors: MXFP4, BF16"; empty if the model cannot be opened
-  int context{0};         // tokens; 0: not even the shortest fits
+  int context{0};         // tokens of context that fit; 0: not even the shortest context fits
   std::string refusal{};  // reason why the model does not run here; empty if it does
 };
 

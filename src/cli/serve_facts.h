@@ -11,7 +11,8 @@
 
 namespace nibble::cli {
 
-// `budgets`: memory_budgets() before loading the model. `backend`: null if not loaded; then no kernels.
+// Returns the facts for /status. `budgets`: memory_budgets() before the model is loaded. `backend`: null if
+// it is not loaded; the facts then list no kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 

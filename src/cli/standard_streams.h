@@ -12,7 +12,8 @@ namespace nibble::cli {
 // even if the parent ignores it: `nibble ... | head` then ends silently, like standard tools.
 void prepare_standard_streams();
 
-// For servers: a closed pipe or a hangup of the terminal does not end the process from then on.
+// A server calls this function. From then on, a closed pipe or a hangup of the terminal does not end the
+// process.
 void outlive_the_terminal();
 
 void announce(std::string_view text);  // prints information that no program reads; ignores failures

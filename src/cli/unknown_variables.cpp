@@ -23,7 +23,7 @@ bool is_of_others(std::string_view name) {
 }  // namespace
 
 std::vector<std::string> warnings_of_unknown_variables(const char* const* environment) {
-  std::vector<std::string> names{"API_KEY", "SECRET"}, warnings;  // without the prefix, which is always right
+  std::vector<std::string> names{"API_KEY", "SECRET"}, warnings;  // names without the prefix NIBBLE_
   for (const Setting& setting : setting_table()) names.push_back(variable(setting).substr(kPrefix.size()));
   for (; *environment; ++environment) {
     const std::string_view entry = *environment, name = entry.substr(0, entry.find('='));

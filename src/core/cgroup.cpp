@@ -25,7 +25,8 @@ std::optional<size_t> first_number(const fs::path& file) {
   return text >> number ? std::optional(number) : std::nullopt;  // "max": no limit
 }
 
-// Bytes that memory.current counts but the kernel can reclaim: page cache, such as the model's mapped files.
+// Returns the bytes that memory.current counts but the kernel can reclaim: page cache, such as the model's
+// mapped files.
 size_t reclaimable_bytes(const fs::path& group) {
   std::ifstream stat(group / "memory.stat");
   size_t sum = 0, number = 0;

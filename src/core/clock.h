@@ -8,7 +8,7 @@ namespace nibble {
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  // Seconds from this stopwatch's start to the start of `later`.
+  // Returns the seconds from this stopwatch's start to the start of `later`.
   double seconds_to(const Stopwatch& later) const {
     return std::chrono::duration<double>(later.start_ - start_).count();
   }

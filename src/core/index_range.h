@@ -12,7 +12,7 @@ struct IndexRange {
   }
 };
 
-// Position of `index` in the range, from 0; -1 if outside.
+// Returns the position of `index` in the range, from 0; -1 if outside.
 constexpr int number_of(const IndexRange& range, int index) {
   return range.has(index) ? index - range.first : -1;
 }

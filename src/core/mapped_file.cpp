@@ -59,7 +59,7 @@ std::vector<CopiedFile>& copies() {
 
 uintptr_t page_bytes() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)); }
 
-// The whole pages within `bytes`; empty if there is none.
+// Returns the whole pages within `bytes`; empty if there is none.
 std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
   const uintptr_t page = page_bytes(), first = reinterpret_cast<uintptr_t>(bytes.data());
   const uintptr_t begin = (first + page - 1) / page * page, end = (first + bytes.size()) / page * page;
@@ -87,7 +87,7 @@ int read_part(int descriptor, std::span<std::byte> to, size_t offset) {
   return 0;
 }
 
-// Reads the file by all threads, each of which reads part after part.
+// Reads the file with all threads; each thread reads part after part.
 int read_all(int descriptor, std::span<std::byte> to, const ReportProgress& report) {
   constexpr size_t kPart{size_t{16} << 20};
   const size_t num_parts = (to.size() + kPart - 1) / kPart;
@@ -238,7 +238,7 @@ void release_pages(std::span<const std::byte> bytes) {
           std::less<>()(pages.data(), copy.bytes.data() + copy.bytes.size()))
         return replace_by_file(copy, pages);
   }
-  // Only a hint: if it fails, the pages stay mapped, which is harmless.
+  // The call is only a hint: if it fails, the pages stay mapped, which is harmless.
   ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), MADV_DONTNEED);
 }
 

@@ -28,8 +28,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
   bool is_copy() const { return is_copy_; }
-  // Whether the file has another size or another time of modification than when it was opened. Never true of
-  // a copy.
+  // Whether the file has another size or another time of modification than when it was opened. Always false
+  // for a copy.
   bool has_changed() const;
 
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.

@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kLettersPerSlip{3};
 
-// Optimal string alignment distance: Levenshtein's, in which swapping two adjacent letters counts once.
+// Returns Levenshtein's distance, except that swapping two adjacent letters counts once (optimal string
+// alignment).
 size_t num_slips(std::string_view a, std::string_view b) {
   // row[j]: distance between the first i letters of a and the first j of b. `above` is the row of i - 1,
   // `above_that` the row of i - 2.

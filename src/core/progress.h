@@ -19,12 +19,12 @@ using ProgressUnit = std::string_view;  // name of the unit ("tokens"); empty fo
 // "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
 ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE* out = stderr);
 
-// The bar, at most `width` columns wide: "writing x [######      ] 48 %  6.6 GB of 13.8 GB".
+// Returns the bar, at most `width` columns wide: "writing x [######      ] 48 %  6.6 GB of 13.8 GB".
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width,
                          ProgressUnit unit = {});
 
-// Returns ", 12 s left", if the rest takes as long per unit as what was done in `seconds`; an empty string if
-// too little is done to estimate it.
+// Returns ", 12 s left". The estimate assumes that the remaining units take as long as the units done in
+// `seconds`. Returns an empty string if too little is done for an estimate.
 std::string time_left(size_t done, size_t total, double seconds);
 
 // Adds up the counts passed to add() and reports the sum so far. `report` must outlive the Meter.

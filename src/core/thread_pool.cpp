@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint32_t kClosed{UINT32_MAX};  // item number of a closed loop: no thread may claim an item
 
-// Number of spins before a thread sleeps. They take about 50 us, which is longer than the time between two
-// loops of a forward pass.
+// Number of spins before a thread sleeps. These spins take about 50 us, which is longer than the time between
+// two loops of a forward pass.
 constexpr int kMaxSpins{1000};
 
 constexpr uint64_t pack(uint32_t loop, uint32_t item) { return uint64_t{loop} << 32 | item; }

@@ -44,7 +44,8 @@ class ThreadPool {
   uint64_t run_items(int thread);
 
   // Number of the loop (upper 32 bits) and of its next item (lower 32 bits). A thread claims an item by a
-  // compare-and-swap of both, which fails if a new loop has begun since the thread read the members below.
+  // compare-and-swap of both numbers. The swap fails if a new loop has begun since the thread read the
+  // members below.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

@@ -22,7 +22,7 @@ class AllowedTokens final : public TokenMask {
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // Clears disallowed tokens' bits. If the grammar takes too much work: sets fault(), uses only the list.
+  // Clears disallowed tokens' bits. If the grammar takes too much work, sets fault() and uses only the list.
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
@@ -31,7 +31,7 @@ class AllowedTokens final : public TokenMask {
   // Like push(), for a token that may be disallowed. Returns nullopt if the token is disallowed or the
   // constraint takes too much work. After nullopt the object must not be used.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Reason why the constraint can't continue (too much work); empty if it can.
+  // Returns the reason why the constraint can't continue (too much work); empty if it can.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

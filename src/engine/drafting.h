@@ -33,14 +33,15 @@ class Drafting {
   // Chooses drafts for the sequences of the next step and sets each sequence's number of drafts in `room`.
   // `under_way`: the previous step if it has not ended; otherwise null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
-  // Number of tokens per sequence that the last planned step drafts for the step after it.
+  // Returns the number of tokens per sequence that the last planned step drafts for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
   // Gives the drafters the tokens after the first `num_known`, and `made`, the drafts of the draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in a request's drafts in `next`, which was launched before they were made; ignores surplus drafts.
+  // Fills in a request's drafts in `next`, which was launched before the drafts were made; ignores surplus
+  // drafts.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);

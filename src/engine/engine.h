@@ -32,7 +32,8 @@ class Engine {
   // Queues `num_choices` answers to one prompt as separate requests with adjacent ids. The first has the
   // request's seed, the others have derived seeds. All share the prompt's full pages by the prefix cache.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
-  // No effect if the request has ended. Its FinishedEvent (kCancelled) follows after its pages are freed.
+  // Cancels a request; no effect if the request has ended. The FinishedEvent (kCancelled) of the request
+  // follows after its pages are freed.
   void cancel(RequestId request);
 
   EngineState state() const;  // never waits for the backend

@@ -33,7 +33,8 @@ struct EngineOptions {
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
   // Shares KV pages of common prefixes between prompts, also after an answer ends. Does not change answers.
   bool prefix_cache{true};
-  // Without drafters every step adds one token to an answer. Drafts do not change answers.
+  // Drafters and their limits. Without drafters every step adds one token to an answer. Drafts do not change
+  // answers.
   speculative::SpeculationOptions speculation{};
   GatherOptions gathering{};
   // Called on the engine's thread after each step; the engine waits for it. May be empty.

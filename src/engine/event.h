@@ -20,7 +20,7 @@ struct PromptEvent {
   int num_prompt_tokens{0};
   int num_cached_tokens{0};  // found in the prefix cache; 0 while it waits
   int num_done_tokens{0};    // run or cached
-  double run_seconds{0};     // since its first step began
+  double run_seconds{0};     // since the request's first step began
 };
 
 struct TokenEvent {
@@ -30,9 +30,10 @@ struct TokenEvent {
   // has no text, but makes held-back text final, because no character or stop string spans it.
   std::string text{};
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
-  // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
+  // The prompt's tokens except the first. Set only in the first event of a request with prompt_logprobs.
   std::vector<SampledToken> prompt{};
-  // Queue: from submit() to the request's first step. Run: from then to the end of the step with this token.
+  // queue_seconds: from submit() to the request's first step. run_seconds: from then to the end of the step
+  // with this token.
   double queue_seconds{0}, run_seconds{0};
 };
 
@@ -54,15 +55,16 @@ struct FinishedEvent {
   // Steps that added tokens to the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // Queue: from submit() until the backend is given the first step with a row of the request. Prefill: from
-  // then to the end of the step that samples the first token. Decode: from then to the last token.
+  // queue_seconds: from submit() until the backend is given the first step with a row of the request.
+  // prefill_seconds: from then to the end of the step that samples the first token. decode_seconds: from then
+  // to the last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if the request is the cause: it contradicts itself or takes too much work.
+  // Whether the request itself is the cause: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };
 

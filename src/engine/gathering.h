@@ -12,8 +12,8 @@
 
 namespace nibble {
 
-// The wait ends when the number of requests that arrived together last time has arrived. It lasts at most
-// `at_most`, and at most `share_of_step` of the time of the last prefill-only step.
+// The wait ends when the number of requests that arrived together last time has arrived. The wait lasts at
+// most `at_most`, and at most `share_of_step` of the time of the last prefill-only step.
 struct GatherOptions {
   std::chrono::duration<double> at_most{1e-3};
   double share_of_step{1.0 / 16};
@@ -31,7 +31,7 @@ class Gathering {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
   }
-  // Time left to wait; nullopt if all expected requests have arrived or the time is over.
+  // Returns the time left to wait; nullopt if all expected requests have arrived or the time is over.
   std::optional<std::chrono::duration<double>> left(int num_waiting) const {
     const auto left = longest_ - std::chrono::duration<double>(since_first_->seconds());
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};

@@ -11,7 +11,8 @@
 namespace nibble {
 namespace {
 
-// Number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of free pages.
+// Returns the number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of
+// free pages.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
@@ -131,7 +132,8 @@ void Scheduler::add_to_cache(Running& sequence) {
     sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
-// Pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions filled.
+// Returns the pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions
+// filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -155,9 +157,9 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Number of running sequences up to which a KV cache may take a sequence because it has cached a part of the
-// prompt. Sequences are spread almost evenly, because each step waits for the rank with the most rows. One
-// eighth above the minimum is a compromise that has not been measured.
+// Returns the number of running sequences up to which a KV cache may take another sequence whose prompt it
+// has partly cached. Sequences are spread almost evenly, because each step waits for the rank with the most
+// rows. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
@@ -322,8 +324,8 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
   ++counts_.num_preemptions;
 }
 
-// Number of positions that a slice may need. With launches_before_drafts, a slice with drafts may also need
-// the position after its last draft. The answer's last token is never run and needs no position.
+// Returns the number of positions that a slice may need. With launches_before_drafts, a slice with drafts may
+// also need the position after its last draft. The answer's last token is never run and needs no position.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
   const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
@@ -378,7 +380,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Only now: add_to_cache() may change page tables, and the previous step used them until it was launched.
+    // Not earlier: add_to_cache() may change page tables that the previous step used until it was launched.
     add_to_cache(sequence);
   }
   admit();
@@ -386,7 +388,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   std::vector<Slice> slices;
   slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
-  // In order: a sequence preempted in this loop comes after the current one, so it has no slice yet.
+  // Visit in order: a sequence that is preempted here comes after `sequence` and has no slice yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;

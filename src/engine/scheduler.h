@@ -77,7 +77,8 @@ struct PageCounts {
   int full{0}, sliding{0};
   int total() const { return full + sliding; }
 };
-// Pages with which a sequence can run to its end. An answer's last token is never fed back and needs none.
+// Returns the pages with which a sequence can run to its end. An answer's last token is never fed back and
+// needs none.
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
@@ -87,7 +88,7 @@ struct Slice {  // the part of a step that belongs to one sequence
   int num_tokens{0};      // including drafts
   int num_drafts{0};      // number of drafts: the slice's last tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
-  bool follows{false};      // its first token will be sampled by the previous step
+  bool follows{false};      // the previous step samples the slice's first token
   // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
@@ -143,7 +144,7 @@ class Scheduler {
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. Each
   // restarts from its first token. Clears the prefix cache. If memory runs out, the call can be repeated.
   void requeue_running();
-  // The last running sequence in order; if none runs, the first waiting one.
+  // Returns the last running sequence in order; if none runs, the first waiting one.
   std::optional<RequestId> youngest() const;
 
   // Admits sequences that have room, then plans a step and reserves its pages, preempting if pages run out.
@@ -153,7 +154,8 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now, because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether a running sequence may have a row in a later step, by its token limit. Awaited tokens may end it.
+  // Whether, by its token limit, a running sequence may have a row in a later step. A token that is still
+  // being computed may end the sequence earlier.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
@@ -208,7 +210,8 @@ class Scheduler {
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
     // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};
-    // Number of known and awaited tokens. A lower bound: accepted drafts will be added.
+    // Returns the number of known and awaited tokens. The final number can be larger, because drafts may be
+    // accepted.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
     // Whether the sequence can't run further before the awaited tokens are known. With
@@ -220,7 +223,8 @@ class Scheduler {
     }
   };
 
-  // Tokens that the next step can run and no planned step includes. An answer's last token is never run.
+  // Returns the tokens that the next step can run and no planned step includes. An answer's last token is
+  // never run.
   int num_missing(const Running& sequence) const {
     const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();

@@ -9,8 +9,8 @@
 namespace nibble {
 namespace {
 
-// Parameters that make a row choose this token, by a bias larger than all logits. The row still reports the
-// log-probability of the model's own logits.
+// Returns the parameters that make a row choose this token, by a bias larger than all logits. The row still
+// reports the log-probability of the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
@@ -112,7 +112,7 @@ class Sequence::TreeBuilder {
     int draft{-1};                          // index of the proposed token in the tree
     std::vector<int> forced{};              // indices of drafts that the constraint forces next
     bool goes_on{false};                    // whether other drafts may follow the forced ones
-    const AllowedTokens* allowed{nullptr};  // tokens that may follow; null: all
+    const AllowedTokens* allowed{nullptr};  // tokens that may follow; null: all tokens
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {

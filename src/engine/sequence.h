@@ -21,7 +21,8 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: answer limit. `submitted`: started at arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: limit on the answer's tokens. `submitted`: stopwatch started when the request
+  // arrived. The tokenizer must outlive this object.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -35,16 +36,18 @@ class Sequence {
   // Builds a tree of at most `most` drafts from `proposed` (`parents` as in parent_of()): the proposed tokens
   // that the constraint allows and that do not end the answer, and the tokens forced after them.
   DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
-  // A chain of drafts whose tokens are filled in later. Requires that needs(true).known_tokens is false.
+  // Returns a chain of drafts whose tokens are filled in later. Requires that needs(true).known_tokens is
+  // false.
   DraftTree unknown_chain(int num_drafts);
   // Appends the drafts of a step to the tokens while it is being launched.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
-  // The event for a sequence whose row at `position` could choose no token.
+  // Returns the event for a sequence whose row at `position` could choose no token.
   FailedEvent failure_at(int position) const;
-  // Reason why the constraint can't continue the answer, whatever token was sampled; empty if it can.
+  // Returns the reason why the constraint can't continue the answer, whatever token was sampled; empty if it
+  // can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
@@ -76,12 +79,12 @@ class Sequence {
   // Called right before the backend is given a step of this sequence. The first call ends the time in the
   // queue; tokens before `first_position` of that call came from the prefix cache.
   void start(int first_position);
-  // `step_end` was started when the step that sampled the token ended.
+  // Adds a sampled token to the answer. `step_end`: a stopwatch that was started when the token's step ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);
-  // The token that the constraint forces next and that is added without a step. Returns nullopt if
+  // Returns the token that the constraint forces next and that is added without a step. Returns nullopt if
   // log-probabilities are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
-  // Reason why the answer has ended; nullopt while it continues.
+  // Returns the reason why the answer has ended; nullopt while it continues.
   std::optional<FinishReason> end() const { return end_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;

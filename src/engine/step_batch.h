@@ -30,7 +30,7 @@ struct Launched {
   bool has_prompt{false};  // some answer had no token before this step, or gets none from it
   double planning_seconds{0};     // time of planning, if the backend idled meanwhile
   Stopwatch clock{};              // started at the launch
-  bool has_prompts_alone{false};  // all slices begin within the prompt
+  bool has_prompts_alone{false};  // every slice begins within its sequence's prompt
 
   const DraftTree& tree(size_t slice) const {
     static const DraftTree none;
@@ -70,7 +70,7 @@ class StepBatch {
   std::vector<SampleParams> prompt_rows_;  // prompt rows of all slices
   size_t num_prompt_outputs_{0};           // number of prompt_rows_ in outputs_
   std::vector<OutputRow> outputs_;         // the runs have spans of this vector
-  // For each row after a draft of a tree: the answer up to and including that draft.
+  // Answers up to and including a draft, one for each row after a draft of a tree.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // storage of DraftedTokens::parents
   std::vector<Run> runs_;

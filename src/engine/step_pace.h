@@ -31,7 +31,8 @@ class StepPace {
       decode_seconds_ += (seconds - decode_seconds_) * (decode_seconds_ > 0 ? kWeight : 1);
       return;
     }
-    // Each row of a small step costs more, so a small step does not show how long the limit would take.
+    // Each row of a small step costs more, so a small step does not show how long a step of `limit_` rows
+    // would take.
     if (seconds <= target_seconds_ && num_prompt_rows < limit_ / 2) return;
     const double left = std::max(target_seconds_ - decode_seconds_, 0.0);
     const double took = std::max(seconds - decode_seconds_, kShortest);
@@ -46,7 +47,7 @@ class StepPace {
   const double target_seconds_;
   const int most_;
   int limit_;
-  double decode_seconds_{0};  // average of recent steps without prompts; 0: none yet
+  double decode_seconds_{0};  // average of recent steps without prompts; 0 before the first such step
 };
 
 }  // namespace nibble

@@ -41,7 +41,7 @@ std::string StopStrings::push(std::string text) {
   if (has_stopped_) return {};
   const std::string_view held_before = held();
   if (!held_before.empty()) text.insert(0, held_before);
-  size_t end = text.size(), num_stopped = 0;  // end and length of the first stop string; length 0: none
+  size_t end = text.size(), num_stopped = 0;  // end and length of the first stop string; length 0: not found
   for (Matcher& matcher : matchers_) {
     const size_t read_to = matcher.read(text, held_before.size(), end);
     if (!matcher.is_complete()) continue;

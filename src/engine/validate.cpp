@@ -86,7 +86,7 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
     return fault("{} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
   for (size_t i = 0; i < stop.strings.size(); ++i) {
     if (stop.strings[i].empty()) return fault("stop string {} is empty: leave it out", i);
-    Utf8Stream utf8;  // replaces invalid bytes: these could match half of a character
+    Utf8Stream utf8;  // replaces invalid bytes, because such bytes could match half of a character
     std::string read = utf8.push(stop.strings[i]);
     read += utf8.finish();
     if (read != stop.strings[i]) return fault("stop string {} is not valid UTF-8", i);
@@ -104,7 +104,8 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
                      token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
-  const auto is_left = [&](TokenId token) {  // the answer's first position has the most bans
+  // whether the token may be chosen at the answer's first position, which has the most bans
+  const auto is_left = [&](TokenId token) {
     if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
     const auto& stops = request.stop.tokens;
     return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();

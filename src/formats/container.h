@@ -26,12 +26,13 @@ struct Tensor {
 
 struct Container {
   Container() = default;
-  Container(Container&&) = default;  // no copies: their places_ would view the original's names
+  // can't be copied: places_ of a copy would view the names of the original
+  Container(Container&&) = default;
   Container& operator=(Container&&) = default;
 
   std::vector<Tensor> tensors;               // all tensors, in the order of `files`
   std::vector<std::filesystem::path> files;  // files with the tensors
-  MappedFiles mapped;                        // the same files, mapped
+  MappedFiles mapped;                        // mappings of `files`
   std::shared_ptr<const void> storage;       // keeps the data of all tensors alive
 
   const Tensor* find(std::string_view name) const;  // null if absent

@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kHalf{16};  // half a block of 32: the low nibbles hold elements 0 to 15
 constexpr size_t kMxfp4Bytes{17};
 
-// Writes value(q) for 32 codes q. Low four bits: in `qs`. Fifth bit of code j: bit j of `high`.
+// Writes value(q) for 32 codes q. The low four bits of the codes are in `qs`; the fifth bit of code j is bit
+// j of `high`.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {

@@ -27,13 +27,13 @@ inline uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// For blocks of 256 elements; defined in ggml_k_blocks.cpp.
+// The next decoders are for blocks of 256 elements; ggml_k_blocks.cpp defines them.
 void decode_q2_k(const std::byte* block, float* to);
 void decode_q3_k(const std::byte* block, float* to);
 void decode_q4_k(const std::byte* block, float* to);
 void decode_q5_k(const std::byte* block, float* to);
 void decode_q6_k(const std::byte* block, float* to);
-// For blocks of 256 elements; defined in ggml_lattice.cpp.
+// The next decoders are for blocks of 256 elements; ggml_lattice.cpp defines them.
 void decode_iq2_xxs(const std::byte* block, float* to);
 void decode_iq2_xs(const std::byte* block, float* to);
 void decode_iq2_s(const std::byte* block, float* to);

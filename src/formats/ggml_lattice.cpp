@@ -16,7 +16,7 @@ constexpr float kIq2Levels[4]{8, 25, 43, 0};  // a point has no fourth level
 constexpr float kIq3XxsLevels[8]{4, 12, 20, 28, 36, 44, 52, 62};
 constexpr float kIq3SLevels[8]{1, 3, 5, 7, 9, 11, 13, 15};
 
-// Writes the 8 elements of a point of IQ2. Bit l of `signs` is that of element l.
+// Writes the 8 elements of a point of IQ2. Bit l of `signs` is the sign of element l.
 void write_8(float scale, uint16_t point, uint32_t signs, float* to) {
   for (size_t l = 0; l < 8; ++l) {
     const float magnitude = scale * kIq2Levels[point >> (2 * l) & 3];
@@ -36,7 +36,7 @@ uint32_t with_eighth_sign(uint32_t seven) {
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7;
 }
 
-// Nibble j of `bytes`, the low one of a byte first.
+// Returns nibble j of `bytes`. In each byte, the low nibble is first.
 int nibble_at(const uint8_t* bytes, size_t j) { return bytes[j / 2] >> (4 * (j % 2)) & 15; }
 
 }  // namespace

@@ -101,7 +101,7 @@ struct GgufTensor {
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // no copies: their places_ would view the original's names
+  Gguf(Gguf&&) = default;  // can't be copied: places_ of a copy would view the names of the original
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;

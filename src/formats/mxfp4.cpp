@@ -10,8 +10,8 @@
 namespace nibble {
 namespace {
 
-// `largest`: the block's largest magnitude, finite. By the floor rules it is 4 to 8 times the scale, so that
-// E2M1 rounds it to 4 or 6.
+// `largest`: the block's largest magnitude, finite. With kOcp and kLlamaCpp it is 4 to 8 times the scale, so
+// that E2M1 rounds it to 4 or 6.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
   constexpr int kTopExponent{2};  // E2M1's largest power of two is 2^2
@@ -61,7 +61,8 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
   return block;
 }
 
-// With kOcp's scale, 2^(exponent of the largest value - 2), codes are 4 and 6, 2 and 3, 1 and 1.5, 0.5, 0.
+// With kOcp's scale, 2^(exponent of the largest value - 2), the codes of values with the largest exponent are
+// 4 and 6. Those of each next lower exponent are 2 and 3, 1 and 1.5, only 0.5, and 0.
 bool is_exact(std::span<const float, kMxfp4BlockSize> values) {
   constexpr uint32_t kLowBits{0x3FFFFF}, kTopBit{0x400000}, kNotFinite{255}, kLeast{3};
   uint32_t low_bits = 0, top = 0;

@@ -18,8 +18,8 @@ namespace nibble {
 
 constexpr uint64_t kMaxSafetensorsHeaderBytes{100'000'000};  // the format's own limit
 
-// Parses a whole file in memory. Returns the tensors in the order of their data. They are views of the file
-// and may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
+// Parses a whole file in memory. Returns the tensors in the order of their data. The tensors are views of
+// `file` and may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path);
 
 // The file stays mapped. Tensors whose offset is not a multiple of their element size are copied.

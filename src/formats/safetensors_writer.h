@@ -26,7 +26,7 @@ class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
-  // The entries, in the order in which append() expects the data.
+  // Returns the entries, in the order in which append() expects the data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   void append(std::span<const std::byte> bytes);  // takes the data in pieces of any size
   void finish();                                  // call after all bytes are appended

@@ -24,7 +24,8 @@ inline constexpr size_t kMaxDifferent{32};   // fixed texts of an array of diffe
 inline constexpr size_t kMaxNodes{100'000};  // nodes of the grammar's rules
 inline constexpr size_t kMaxItems{2'000};    // items of a row (rows.h): ways to continue a text at one point
 inline constexpr size_t kMaxArenaBytes{32 << 20};  // memory of one sequence's rows
-inline constexpr uint32_t kMaxDepth{250};          // nesting in a source: code that walks it recurses
+// nesting in a source; limited because the code that walks a source is recursive
+inline constexpr uint32_t kMaxDepth{250};
 
 // Fuel: units of work that take some tens of nanoseconds each.
 inline constexpr uint64_t kPropertyFuel{80'000};  // cost of a Unicode property that is new to this process

@@ -137,9 +137,9 @@ ChatMessage chat_message_from_json(const Field& field) {
   if (!known) role.refuse("system, developer, user, assistant, tool or function");
   ChatMessage message;
   message.role = *known;
-  if (is_function)
-    message.tool_name = need_tool_name(field, "name");
-  else if (known == Role::kTool && field.find("tool_name"))  // Ollama: a name instead of an id
+  if (is_function) message.tool_name = need_tool_name(field, "name");
+  // a tool result of Ollama has the tool's name instead of the call's id
+  else if (known == Role::kTool && field.find("tool_name"))
     message.tool_name = need_tool_name(field, "tool_name");
   // The name of a tool result is checked, but not used: the answered call has the same name.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
@@ -208,7 +208,8 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // Make one developer message of all instructions before the first other message. It also has the tools.
+  // Make one developer message of all instructions before the first other message. This message also has the
+  // tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)

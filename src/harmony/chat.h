@@ -47,8 +47,9 @@ Conversation to_conversation(const Chat& chat);
 
 std::string today();  // local date, in the form of Chat::date
 
-// The inverse of to_conversation(), without tools. An assistant's reasoning and text become one message
-// again. Throws InputError if the conversation offers a tool, or contains a call or a tool result.
+// The inverse of to_conversation(), for conversations without tools. Joins an assistant's reasoning and text
+// into one message again. Throws InputError if the conversation offers a tool, or contains a call or a tool
+// result.
 Chat to_chat(const Conversation& conversation);
 
 // Reads a message of OpenAI's Chat Completions (also in its older form: function_call, role function) or of

@@ -1,6 +1,6 @@
 // Compares a model's chat template with the released one. nibble does not run templates: harmony/render.h
-// writes what the released one means. So a fine-tune with another template may have been trained on other
-// prompts.
+// writes what the released one means. A fine-tune with another template may have been trained on prompts that
+// render.h does not write.
 #pragma once
 
 #include <optional>

@@ -26,8 +26,9 @@ struct ControlTokens {
   bool is_terminator(TokenId token) const { return token == end || token == call || token == done; }
 };
 
-// The tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has it
-// (gpt-oss: generation_config.json). Sampling goes on after <|end|>, which also ends the model's reasoning.
+// Returns the tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has
+// it (gpt-oss: generation_config.json). Sampling goes on after <|end|>, which also ends the model's
+// reasoning.
 std::vector<TokenId> stop_tokens(const Tokenizer& tokenizer);
 
 }  // namespace nibble::harmony

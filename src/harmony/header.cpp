@@ -246,7 +246,8 @@ class HeaderReader {
       repaired("unknown words of the header became the first line of the text");
   }
 
-  // Number of leading words that may be fields: all words of a complete header; else those before the text.
+  // Returns the number of leading words that may be fields: all words if the header is complete, else the
+  // words before the text.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;

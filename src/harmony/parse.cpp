@@ -109,7 +109,7 @@ struct Parser::Impl {
     return add_text(ordinary(token, "the text", own_repairs));
   }
 
-  // The text that a token adds to a header or to a message; empty for a control token.
+  // Returns the text that a token adds to a header or to a message; empty for a control token.
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {

@@ -39,10 +39,11 @@ class Parser {
   Delta push(TokenId token);
   Delta finish();  // ends the stream, perhaps within a message; push() must not follow
 
-  // All messages so far. The last one may be incomplete.
+  // Returns all messages so far. The last one may be incomplete.
   const std::vector<ParsedMessage>& messages() const;
 
-  // The header that the end of the stream cut off, with its control tokens, or empty.
+  // Returns the header that the end of the stream cut off, with its control tokens; empty if none was cut
+  // off.
   const std::string& unfinished_header() const;
 
  private:

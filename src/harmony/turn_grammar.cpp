@@ -24,7 +24,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// Text after channel and recipient in a call's header. After " ", <|constrain|> follows.
+// Derives the text after channel and recipient in a call's header. After the text " ", <|constrain|> follows.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});

@@ -54,8 +54,9 @@ struct TurnGrammar {
 
   // Grammars of the parts of a header's text, each between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
-  Text author;                       // text after <|start|>
-  Text channel, channel_of_call;     // text after <|channel|>; channel_of_call: after a recipient
+  Text author;  // text after <|start|>
+  // grammars of the text after <|channel|>; channel_of_call: if a recipient precedes it
+  Text channel, channel_of_call;
   Text channel_behind_reasoning;     // like `channel`, once the reasoning limit is reached; null: no limit
   Text type_of_final, type_of_call;  // text after <|constrain|>
 };

@@ -14,16 +14,16 @@ inline int first_reached_page(int position, int window) {
   return std::max(0, position - (window - 1)) / kPageTokens;
 }
 inline int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
-// Maximum number of sliding pages of one sequence, if a step runs at most `chunk` of its tokens.
+// Returns the maximum number of sliding pages of one sequence, if a step runs at most `chunk` of its tokens.
 int max_sliding_pages(int window, int chunk);
 
-// Smallest number of pages, full and sliding together, with which a sequence of `num_positions` can run alone
-// in the KV cache, one token per step.
+// Returns the smallest number of pages, full and sliding together, with which a sequence of `num_positions`
+// can run alone in the KV cache, one token per step.
 int least_pages(int num_positions, int window);
-// Length in tokens of the longest sequence that fits into `num_pages` alone.
+// Returns the length in tokens of the longest sequence that fits into `num_pages` alone.
 int most_tokens(int num_pages, int window);
-// Size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of `context`
-// tokens that fit; the number may have a fraction.
+// Returns the size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of
+// `context` tokens that fit; the number may have a fraction.
 int64_t kv_tokens(int num_pages, int context, int window);
 
 }  // namespace nibble

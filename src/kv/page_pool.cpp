@@ -53,7 +53,7 @@ void PagePool::reclaim_one() {
   forget(oldest);
 }
 
-// Takes the page that was given back last, if possible: it is the likeliest to be in a hardware cache.
+// Takes the page that was given back last, if possible: this page is the likeliest to be in a hardware cache.
 std::optional<PageId> PagePool::take(LayerKind kind) {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) reclaim_one();

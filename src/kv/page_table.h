@@ -25,7 +25,8 @@ class SequencePages {
   // Takes pages for the next `num_tokens` positions and gives back sliding pages that the window has passed.
   // Returns false, and takes none, if the pool has too few pages.
   bool reserve(int num_tokens);
-  // Largest num_tokens that reserve() would accept now. Gives back the same sliding pages as reserve().
+  // Returns the largest num_tokens that reserve() would accept now. Gives back the same sliding pages as
+  // reserve().
   int make_room() {
     // Positions from length_ on attend to no sliding page before `first_reached`.
     const int first_reached = first_reached_page(length_, window_);

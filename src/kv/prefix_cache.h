@@ -35,14 +35,15 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and calls
-  // it for each page that the pool reclaims. `hash`: tests pass a function with collisions.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and
+  // informs the cache of each page that it reclaims. `hash`: only tests replace it, to force collisions.
   PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Returns the longest prefix known under `salt` that a sequence can continue. It never includes the last
-  // token, which must run to predict the next one. Its pages may be reclaimed until a sequence shares them.
+  // Returns the longest prefix known under `salt` that a sequence can continue. The prefix never includes the
+  // last token, which must run to predict the next one. The pages of the prefix may be reclaimed until a
+  // sequence shares them.
   Prefix find(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   struct Pages {

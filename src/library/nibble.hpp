@@ -75,7 +75,7 @@ class Options {
 
 class Model {
  public:
-  // Called while the model loads; must not throw.
+  // The callback is called while the model loads, and must not throw.
   using Progress = std::function<void(const char* task, uint64_t done, uint64_t total)>;
 
   explicit Model(const std::string& name, const Options& options = {}, const Progress& progress = {}) {

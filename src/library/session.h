@@ -77,10 +77,10 @@ class Session {  // used by one thread at a time, except for cancel()
   int num_calls_{0};  // numbers the ids of calls
 
   std::optional<Running> running_;
-  bool drops_question_{false};   // send() added the last message; an empty answer removes it
+  bool drops_question_{false};   // send() added the last message; it is removed if the answer is empty
   std::deque<Piece> pieces_;     // events not yet given to the caller
   std::vector<TokenId> tokens_;  // sampled since the last piece
-  Piece given_;                  // the caller's event points into it
+  Piece given_;                  // the caller's last event points into this piece
   std::mutex cancel_mutex_;      // guards the next member
   std::optional<RequestId> cancellable_;
 };

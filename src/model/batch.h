@@ -54,14 +54,14 @@ class TokenMask {
 struct OutputRow {                      // a row of the step for which a token is sampled
   int token_index{0};                   // index in Run::tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // The sequence's known tokens, read only for penalties. With Run::ahead, they lack the token that the
-  // previous step samples, but the backend includes it in penalties.
+  // The sequence's known tokens, read only for penalties. With Run::ahead, `output` lacks the token that the
+  // previous step samples, but the backend includes that token in penalties.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// Index of the token before token i in a tree; -1 if that token is not in the tree. An empty `parents` means
-// a chain: each token follows the one before it.
+// Returns the index of the token before token i in a tree; -1 if that token is not in the tree. An empty
+// `parents` means a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
@@ -90,7 +90,8 @@ struct Ahead {
   int num_unsure{0};
 };
 
-// Drafts that the draft head makes after a run, from the token sampled after the last accepted draft on.
+// A request for drafts that the draft head makes after the run. The first draft follows the token that is
+// sampled after the last accepted draft.
 struct DraftRequest {
   int num_tokens{1};  // 1 to kMaxDraftsOfHead
   int topk{1};        // number of alternatives per position; above 1 only with takes_trees()
@@ -151,7 +152,7 @@ struct DeviceTimes {
 };
 
 struct StepResult {
-  std::vector<SampledToken> outputs;  // one for each output row, runs in order
+  std::vector<SampledToken> outputs;  // one for each output row, in the order of the runs
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
   // Accepted drafts of each run, as indices of the run's tokens, each the parent of the next. Empty if no run

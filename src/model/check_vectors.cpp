@@ -44,7 +44,7 @@ class VectorCheck {
     check_codes("self_attn.o_proj.weight", layer.o);
   }
 
-  // Returns the biases of all experts as one vector: they are consecutive in memory.
+  // Returns the biases of all experts as one vector: the biases are consecutive in memory.
   Vector biases(const ExpertMatrices& experts) const {
     Vector all = experts.first_bias;
     all.count *= weights_.config.experts().count;

@@ -222,7 +222,8 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// Reads OpenAI's file. It lacks epsilon (1e-5), truncation (off) and maximum context (original times factor).
+// Reads OpenAI's file, which lacks epsilon (1e-5), truncation (off) and the maximum context (original context
+// times factor).
 Config read_openai(const Fields& fields) {
   fields.only_of(
       "num_hidden_layers num_experts experts_per_token vocab_size hidden_size intermediate_size swiglu_limit "

@@ -15,7 +15,8 @@ namespace nibble {
 
 enum class LayerKind { kSliding, kFull };
 
-// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high ones, and blends those between.
+// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high frequencies, and blends the
+// frequencies between.
 struct RopeConfig {
   double theta{150000};
   double factor{32};  // 1: plain RoPE
@@ -59,7 +60,7 @@ Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
 std::string to_json(const Config& config);  // uses Hugging Face's names of the fields
 
-// Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nullopt for other names.
+// Returns the configuration of "gpt-oss-20b" or "gpt-oss-120b"; nullopt for other names.
 std::optional<Config> named_config(std::string_view name);
 
 }  // namespace nibble

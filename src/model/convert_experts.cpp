@@ -346,7 +346,7 @@ void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool
                     const ReportProgress& report) {
   check_asked(rules, weights.config);
   const Decider decider(weights, rules, pool);
-  bool has_read = false;  // whether the whole of a matrix was read to check it; else no progress is shown
+  bool has_read = false;  // whether a whole matrix was read to check it; progress is shown only then
   size_t done = 0;
   for (LayerWeights& layer : weights.layers) {
     decider.decide(layer.gate_up.first);

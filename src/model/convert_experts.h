@@ -1,5 +1,6 @@
 // Converts experts of any type that a file holds to a format that a backend runs. First decide_experts()
-// chooses the format of each matrix; convert_experts() then writes it, when the model is loaded.
+// chooses the format of each matrix; convert_experts() then makes matrices of this format, when the model is
+// loaded.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,10 @@
 namespace nibble {
 
 struct ExpertRules {
-  std::optional<Format> asked{};     // --experts; nullopt: without rounding
+  std::optional<Format> asked{};     // format chosen with --experts; nullopt: experts are not rounded
   std::function<bool(Format)> runs;  // whether the backend runs experts in a format
-  bool takes_any_blocks{false};      // whether it reads ggml blocks of every type
-  std::string_view backend;          // its name, for messages
+  bool takes_any_blocks{false};      // whether the backend reads ggml blocks of every type
+  std::string_view backend;          // name of the backend, for messages
 };
 
 // Throws InputError if the backend does not run `rules.asked`.
@@ -49,7 +50,7 @@ void to_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts,
 // file", "Q5_0 in the file, rounded to MXFP4". If layers differ: several, separated by semicolons.
 std::string describe_experts(const Weights& weights);
 
-// Bytes of a model's experts if all of them have this format.
+// Returns the bytes of a model's experts if all of them have this format.
 size_t expert_bytes(const Config& config, Format format);
 
 }  // namespace nibble

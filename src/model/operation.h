@@ -1,5 +1,6 @@
 // The operations of the forward pass, in order. Their names in kernel tables, `inspect --kernels`, --require,
-// profiles and records come only from this list. model/ops.h has formulas and costs. C++17, for device code.
+// profiles and records come only from this list. model/ops.h has formulas and costs. This header is C++17,
+// because device code includes it.
 #pragma once
 
 #include <string_view>

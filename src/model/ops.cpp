@@ -10,7 +10,7 @@ namespace {
 
 size_t size(int extent) { return static_cast<size_t>(extent); }
 
-// Bytes of a linear layer's weights [out, in] and, if `vectors` is given, of its bias [out].
+// Returns the bytes of a linear layer's weights [out, in] and, if `vectors` is given, of its bias [out].
 size_t linear_bytes(int out, int in, Format weights) { return matrix_bytes(weights, size(out), size(in)); }
 size_t linear_bytes(int out, int in, Format weights, Format vectors) {
   return linear_bytes(out, in, weights) + num_bytes(vectors, size(out));
@@ -22,12 +22,12 @@ size_t expert_bytes(double num_experts_hit, int out, int in, Format weights, For
   return static_cast<size_t>(std::llround(num_experts_hit * one));
 }
 
-// Bytes of the keys and values of one layer.
+// Returns the bytes of the keys and values of one layer.
 size_t kv_layer_bytes(int num_positions, int num_kv_heads, int head_dim, Format kv) {
   return 2 * num_bytes(kv, size(num_positions) * size(num_kv_heads) * size(head_dim));
 }
 
-// Sum over i = 1..n of min(i, window): (token, position) pairs that the first n tokens attend to.
+// Returns the sum over i = 1..n of min(i, window): (token, position) pairs that the first n tokens attend to.
 uint64_t visible_sum(uint64_t n, uint64_t window) {
   const uint64_t ramp = std::min(n, window);
   return ramp * (ramp + 1) / 2 + (n - ramp) * window;

@@ -113,21 +113,23 @@ struct StorageFormats {
 // Returns the formats of the weights; layer 0 stands for all layers. The caller sets `kv` for its backend.
 StorageFormats formats_of(const Weights& weights);
 
-// Expected number of distinct experts that num_tokens tokens choose in a layer if routing is independent and
-// uniform: E (1 - (1 - K/E)^T). In reality fewer: adjacent tokens tend to choose the same experts.
+// Returns the expected number of distinct experts that num_tokens tokens choose in a layer if routing is
+// independent and uniform: E (1 - (1 - K/E)^T). In reality fewer: adjacent tokens tend to choose the same
+// experts.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
   Operation operation;
   Cost cost;  // sum over all layers
 };
-// Costs of a step of `num_sequences` sequences. Each sequence has its own cache, `num_tokens` new tokens (1
-// in decode) and one row of logits. Its last token attends to `context` positions.
+// Returns the costs of a step of `num_sequences` sequences. Each sequence has its own cache, `num_tokens` new
+// tokens (1 in decode) and one row of logits. Its last token attends to `context` positions.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
                                       int context, int num_sequences = 1);
 Cost total(const std::vector<OperationCost>& costs);
 
-// Bytes of one sequence in the KV cache: full layers keep all positions, sliding layers the window.
+// Returns the bytes of one sequence in the KV cache: full layers keep all positions, sliding layers the
+// window.
 size_t kv_cache_bytes(const Config& config, Format kv, int num_positions);
 
 }  // namespace nibble

@@ -114,7 +114,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
         const Format before = matrices.front()->format();
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
-          if (matrix->format() == format) continue;  // has it already, for example FP8
+          if (matrix->format() == format) continue;  // the matrix has this format already, for example FP8
           if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
             throw InputError(
                 "{}: {} has rows of {} elements, but MXFP4 needs whole blocks of {}: leave it out of "

@@ -38,9 +38,9 @@ struct QuantisedMatrix {
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // Returns the model with its dense matrices in these formats. All other matrices are views of `weights`,
-// which is kept alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line
-// per group. Matrices that already have their format stay. Throws InputError if the rows of a matrix for
-// MXFP4 are not whole blocks.
+// which the result keeps alive. Converts one matrix at a time, with one row of extra memory per thread. Logs
+// one line per group. Matrices that already have their format stay. Throws InputError if the rows of a matrix
+// for MXFP4 are not whole blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 

@@ -17,7 +17,7 @@
 namespace nibble {
 namespace {
 
-// Bytes of `cols` elements of a row.
+// Returns the bytes of `cols` elements of a row.
 size_t row_bytes(const ExpertTensor& tensor, size_t cols) {
   if (const auto* ggml = std::get_if<GgmlType>(&tensor.type))
     return cols / block_elements(*ggml) * block_bytes(*ggml);
@@ -32,7 +32,7 @@ bool are_consecutive(const std::vector<const std::byte*>& places, size_t bytes) 
   return true;
 }
 
-// An element of a type that may be unaligned in a file.
+// Returns an element of a type that may be unaligned in a file.
 template <typename T>
 float element(const std::byte* at) {
   T value;
@@ -61,7 +61,8 @@ void read_floats(const std::byte* from, const Strides& strides, size_t cols, std
       to[r * cols + c] = element<T>(from + (r * strides.row + c * strides.col) * sizeof(T));
 }
 
-struct TensorRows {  // consecutive rows of an expert, which has num_rows of them in the tensor
+// consecutive rows of `expert` from `first` on; num_rows: rows of each expert in the tensor
+struct TensorRows {
   size_t expert, first, num_rows, cols;
 };
 void read_tensor(const ExpertTensor& tensor, const TensorRows& which, std::span<float> to) {

@@ -10,7 +10,7 @@
 
 namespace nibble {
 
-// Bytes of an expert of `rows` rows in the file, without the scales of U8.
+// Returns the bytes of an expert of `rows` rows in the file, without the scales of U8.
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
 // The expert's bytes in the file, without scales that the file keeps apart.
 std::span<const std::byte> codes_of(const ExpertTensor& tensor, size_t expert, size_t rows, size_t cols);
@@ -25,7 +25,8 @@ std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 
-// Maximum number of rows per call of read_rows(): of a transposed 16-bit matrix, a cache line of each column.
+// Maximum number of rows per call of read_rows(). If the matrix is stored transposed in 16-bit elements, a
+// call reads a whole cache line (32 rows) of each column.
 inline constexpr int kExpertRows{32};
 
 struct ExpertRows {

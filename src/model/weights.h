@@ -26,9 +26,9 @@ namespace nibble {
 // with an E8M0 scale per 32 elements; a kMxfp8x2 number is the sum of two kMxfp8 numbers.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0, kMxfp8, kMxfp8x2 };
 std::string_view name(Format format);
-// Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
+// Returns the bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
 size_t num_bytes(Format format, size_t num_elements);
-// Bytes of a matrix: its elements and, for kE4m3, its row scales.
+// Returns the bytes of a matrix: its elements and, for kE4m3, its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
 struct Vector {  // float32 or bfloat16: norm weights, a bias, or sinks

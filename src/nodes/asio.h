@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// Completion token for co_await: stores an operation's error in `error` instead of throwing it.
+// Returns a completion token for co_await that stores an operation's error in `error` instead of throwing it.
 inline auto told(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 }  // namespace nibble::nodes

@@ -1,5 +1,6 @@
 // Detects lost nodes: a peer that sends no heartbeat (one per second is due, over the control connection) for
-// three seconds, or closes its connection. All waiting calls are then notified, as when the head is done.
+// three seconds, or closes its connection. Then all waiting calls are notified. They are also notified when
+// the head is done.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -42,10 +43,11 @@ class Watch {
   std::optional<End> end() const;
   std::optional<End> wait_end(std::chrono::milliseconds patience);  // waits for the end, at most `patience`
 
-  // Ends the group: a node is lost or this node can't continue. Any thread may call it; the first end counts.
+  // Ends the group. Call it when a node is lost or this node can't continue; any thread may. Only the first
+  // call counts.
   void lose(std::string why);
   // leave_done() reports to the other nodes that the head is done, leave_failed() that this node has failed.
-  // They do not call `on_end`. Only the destructor may follow.
+  // Neither calls `on_end`. Afterwards only the destructor may be called.
   void leave_done();
   void leave_failed(const std::string& why);
 

@@ -21,7 +21,7 @@ struct AttendArgs {
   std::span<const BatchRow> rows;
   LayerKv kv;
   Vector sinks;               // [Nq]: the score of each head's sink
-  std::optional<int> window;  // positions that a row sees, including its own; not set: all
+  std::optional<int> window;  // positions that a row sees, including its own; not set: all positions
   View<float, 2> attended;    // [T, Nq D]: receives the output of every head
   ThreadPool* pool{};
 };

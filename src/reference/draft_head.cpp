@@ -31,7 +31,8 @@ std::vector<int> positions_of(std::span<const BatchRow> rows) {
   return positions;
 }
 
-Array<float, 2> layer_input(const DraftLayerArgs& args) {  // z of each row: [norm(E[t]), norm(f)]
+// z = [norm(E[t]), norm(f)] of each row; letters as in draft_head.h
+Array<float, 2> layer_input(const DraftLayerArgs& args) {
   const DraftHead& head = args.head;
   const ptrdiff_t num_rows = std::ssize(args.rows), hidden = head.config.hidden;
   const Array<float, 2> embedded({num_rows, hidden}), token({num_rows, hidden}), normed({num_rows, hidden});

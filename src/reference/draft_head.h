@@ -49,7 +49,7 @@ void draft_layer(const DraftLayerArgs& args);
 
 struct DraftLogitsArgs {
   const DraftHead& head;
-  View<const float, 2> out;  // [N, H]: g
+  View<const float, 2> out;  // [N, H]: g, the output of the draft layer
   View<float, 2> normed;     // [N, H]: receives norm(g), from which a chain continues with norm_output
   View<float, 2> logits;     // [N, draft_vocab]: receives the logits
   ThreadPool* pool{};

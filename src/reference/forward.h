@@ -1,6 +1,6 @@
 // The forward pass of gpt-oss in plain loops: it defines what every backend computes. Each operation is one
-// file in this folder, whose first comment is its formula. Activations are float32 in memory; arithmetic
-// between load and store is in double.
+// file in this folder; the first comment of the file is the formula. Activations are float32 in memory;
+// arithmetic between load and store is in double.
 #pragma once
 
 #include <functional>

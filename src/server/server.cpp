@@ -84,7 +84,7 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.kept_answers.clear();  // their timers must not outlive the I/O context
+    service.kept_answers.clear();  // timers of kept answers must not outlive the I/O context
     service.parse_pool.reset();    // drops bodies that wait to be parsed; waits for running jobs
     http.reset();
     std::unique_ptr<asio::io_context> last;
@@ -139,7 +139,7 @@ void Server::Impl::run_io() {
 }
 
 // Runs on the signal thread. While the model loads, no request is being answered, so the process ends at
-// once. It must exit explicitly: process 1 of a container survives a signal's default action.
+// once. The process must exit explicitly: process 1 of a container survives a signal's default action.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);

@@ -75,7 +75,7 @@ void accept_all(const BackendOptions&, const OwnOptions&) {}
 
 std::string nothing() { return {}; }
 // On a CPU, a step of 512 tokens of gpt-oss-20b takes seconds. If several sequences run or wait, a step has
-// at most 128 prompt tokens (max_shared_rows); such a step is as fast per token.
+// at most 128 prompt tokens (max_shared_rows); such a step is as fast per token as one of 512.
 BatchSizes host_batch_sizes(std::optional<std::string_view>) {
   return {.max_batch_tokens = 512, .max_sequences = 16, .max_shared_rows = 128};
 }

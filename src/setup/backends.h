@@ -52,11 +52,12 @@ struct PredictedModel {
 
 // Functions that create a backend. Every backend has them.
 struct BackendMaking {
-  // Defaults for the device of this name; nullopt: for this machine.
+  // Returns the defaults for the device of this name; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
-  bool takes_expert_activations;                    // --experts-activations
-  bool (*takes_blocks)(const OwnOptions&);          // whether weights may stay in GGUF's block formats
-  bool (*runs_experts)(Format, const OwnOptions&);  // whether it has kernels for experts in this format
+  bool takes_expert_activations;            // --experts-activations
+  bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
+  // whether the backend has kernels for experts in this format
+  bool (*runs_experts)(Format, const OwnOptions&);
   std::string (*why_not)();  // reason why this machine cannot run the backend; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
@@ -65,7 +66,7 @@ struct BackendMaking {
 
 // Memory plan and read bandwidth. All backends have these functions.
 struct BackendMemory {
-  // Memory plan of the fullest GPU, or of the host.
+  // Returns the memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   // Measures the read bandwidth in bytes per second, with all cores or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
@@ -132,7 +133,7 @@ std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 std::span<const BackendRow> all_backends();  // best first
 
 const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
-const BackendRow& best_backend();                       // the first one that this machine can run
+const BackendRow& best_backend();  // the first backend in the table that this machine can run
 
 std::string device_code();  // devices for which this program holds machine code, in one line; empty if none
 

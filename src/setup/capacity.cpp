@@ -56,7 +56,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = least_pages(capacity.context, model.config.window);
   int most = setup.backend->device ? kMostPages : options.num_pages;
   if (!have_room(most)) {
-    int fits = least;  // binary search; `fits` pages fit, unless it is still `least`
+    int fits = least;  // binary search: `fits` pages fit, except perhaps the initial value `least`
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
       (have_room(middle) ? fits : most) = middle;

@@ -1,5 +1,5 @@
-// Chooses the format of a model's experts. It depends on --experts, on the backend, and on the format in the
-// file.
+// Chooses the format of a model's experts. The format depends on --experts, on the backend, and on the format
+// in the file.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@ namespace nibble {
 // Opens a model (setup/model.h) for a backend: also merges the adapters of --lora, and chooses the format of
 // the experts, for which it reads those that are not MXFP4.
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
-// The same with describe_model() instead of open_model(), for commands that do not run the model.
+// Like open_model_for(), but with describe_model() instead of open_model(): for commands that do not run the
+// model.
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
 // Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
-// backend does not run them, or not in the format of --experts.
+// backend cannot run the experts, or cannot run them in the format of --experts.
 void decide_experts(Model& model, const ResolvedSettings& setup);
 
-// The format in which the experts run; the largest one if layers differ.
+// Returns the format in which the experts run; the largest one if layers differ.
 Format experts_format(const Model& model, const ResolvedSettings& setup);
 
-// For messages: returns "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller; else "".
+// Returns "; --experts mxfp4 makes the experts 12.7 GB" for a message, or "" if MXFP4 would not be smaller.
 std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 
 // Converts `weights` as decide_experts() decided: the experts, and ggml blocks of types that the backend

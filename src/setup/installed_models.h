@@ -19,13 +19,14 @@ struct InstalledModel {
   std::string fault{};         // one line; empty if the files were found
 };
 
-// Sorted by place and name. Reads no weights: a model may be damaged or of another architecture.
+// Returns the models found, sorted by place and name. Reads no weights: a model may be damaged or of another
+// architecture.
 std::vector<InstalledModel> installed_models(const Places& places);
 
-// The models of a folder and of the folders in it. Throws InputError if `folder` is not a folder.
+// Returns the models of a folder and of the folders in it. Throws InputError if `folder` is not a folder.
 std::vector<InstalledModel> models_in(const std::filesystem::path& folder);
 
-// Size of the weights' files. All parts of a split model count.
+// Returns the size of the weights' files. All parts of a split model count.
 size_t file_bytes(const std::filesystem::path& path);
 
 }  // namespace nibble

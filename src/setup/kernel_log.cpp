@@ -24,7 +24,7 @@ std::string with_scales(std::string_view format) {
 
 std::string weights_text(const KernelChoice& row) {
   const bool is_cache = row.operation == Operation::kAppend || row.operation == Operation::kAttend;
-  return is_cache ? fmt::format("KV cache {}", row.weights)  // no scales: not even FP8 has them
+  return is_cache ? fmt::format("KV cache {}", row.weights)  // a KV cache has no scales, not even in FP8
                   : fmt::format("weights {}", with_scales(row.weights));
 }
 

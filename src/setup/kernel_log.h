@@ -8,9 +8,10 @@
 
 namespace nibble {
 
-// Shape of an operation's weights, "[32, 5760, 2880]"; for attend and append: the heads and their width.
+// Returns the shape of an operation's weights, "[32, 5760, 2880]"; for attend and append: the heads and their
+// width.
 std::string shape_text(Operation operation, const Config& config);
-// The numbers of tokens of a step for which the kernel runs: "1", "2-64", "65-" or "any".
+// Returns the numbers of tokens of a step for which the kernel runs: "1", "2-64", "65-" or "any".
 std::string rows_text(const KernelChoice& row);
 
 // Returns the line to log, such as "experts up [32, 5760, 2880]: weights MXFP4 (E8M0 per 32), activations

@@ -14,11 +14,11 @@ struct Machine {
   std::string cpu;
   int num_cores{0};  // cores that this process may use
   std::optional<size_t> memory_bytes;
-  std::optional<size_t> cache_bytes;  // last-level cache, all cores together
+  std::optional<size_t> cache_bytes;  // size of the last-level caches of all cores together
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
-  // Size of the last-level cache of the GPU, or of the CPU if the backend runs there.
+  // Returns the size of the last-level cache of the GPU, or of the CPU if the backend runs there.
   std::optional<size_t> backend_cache_bytes() const { return device ? device->cache_bytes : cache_bytes; }
 };
 Machine describe_machine(std::optional<DeviceFacts> device);

@@ -16,7 +16,8 @@
 namespace nibble {
 namespace {
 
-// Bytes that matrices save by being FP8 instead of BF16, if they are FP8 in the checkpoint and stay so.
+// Returns the bytes that matrices save by being FP8 instead of BF16, if they are FP8 in the checkpoint and
+// stay so.
 size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
   size_t saved = 0;
   const auto add = [&](Format to, std::initializer_list<const Matrix*> matrices) {
@@ -38,7 +39,8 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
 
 namespace {
 
-// Bytes of the weights: experts in the format in which they run, dense matrices as in OpenAI's checkpoints.
+// Returns the bytes of the weights: experts in the format in which they run, dense matrices as in OpenAI's
+// checkpoints.
 size_t weight_bytes(const Config& config, Format experts) {
   return nibble::weight_bytes(config) - expert_bytes(config, Format::kMxfp4) + expert_bytes(config, experts);
 }

@@ -12,15 +12,15 @@
 
 namespace nibble {
 
-// The plan of the fullest device, or of this node's share in host memory, with the experts in the format in
-// which they run.
+// Returns the memory plan of the fullest device, or of this node's share in host memory. The plan counts
+// experts in the format in which the backend runs them.
 MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options);
 
 // Returns the bytes of weights that stay in host memory and that the plan does not count. If they are in a
 // mapped file, the system can drop their pages and read them again; synthetic weights must stay.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
-// Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
+// Returns the bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 // Defaults of --gpu-memory-utilization: for a GPU with memory of its own (0.9 as in vLLM), and for a GPU that
 // shares the host's memory. The rest of a GPU's own memory is for the driver, CUDA graphs, and allocations

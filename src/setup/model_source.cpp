@@ -35,7 +35,7 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// Names that may have been meant: published models, and those on this disk.
+// Returns names that the user may have meant: published models, and models on this disk.
 std::vector<std::string> known_names() {
   std::vector<std::string> names{std::string(kPublished20b), std::string(kPublished120b)};
   for (const BundledName& bundled : kBundledNames) names.emplace_back(bundled.name);

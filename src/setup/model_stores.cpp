@@ -256,7 +256,7 @@ void list_lm_studio(std::vector<StoredModel>& models) {
         models.push_back({owner.filename().string() + "/" + folder.filename().string(), "LM Studio", folder});
 }
 
-// The shortest name by which find_in_ollama() finds the manifest at HOST/OWNER/NAME/TAG.
+// Returns the shortest name by which find_in_ollama() finds the manifest at HOST/OWNER/NAME/TAG.
 std::string ollama_name(const fs::path& manifest) {
   std::vector<std::string> parts;
   for (const fs::path& part : manifest) parts.push_back(part.string());

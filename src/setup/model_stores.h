@@ -25,7 +25,7 @@ std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, 
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
 
 struct StoredModel {
-  std::string name;            // argument of the function above that finds it
+  std::string name;            // argument with which the find_in_...() function of its store finds it
   std::string_view place;      // "Hugging Face", "LM Studio", "Ollama"
   std::filesystem::path path;  // empty if `fault` says why
   std::string fault{};

@@ -24,7 +24,8 @@ struct Places {
 // Returns where bundled models may lie for `file`, a program or library in an installed tree or a build tree.
 std::vector<std::filesystem::path> model_folders_near(const std::filesystem::path& file);
 
-// For commands that run no model. resolve() calls this function for all others.
+// Returns the places for commands that run no model. For commands that run one, resolve() calls this
+// function.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

@@ -16,10 +16,11 @@ struct Requirement {
   // A name that `inspect --kernels` prints, or its first word: "experts" means all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case
-  std::optional<std::string> activations;  // format, in lower case; nullopt: any
+  std::optional<std::string> activations;  // format, in lower case; nullopt: any format
 };
 
-// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". InputError: wrong syntax, unknown operation or format.
+// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". Throws InputError for wrong syntax, an unknown operation or
+// an unknown format.
 std::vector<Requirement> read_requirements(std::string_view list);
 
 // Throws InputError if a chosen kernel breaks a requirement, or if the backend lacks a required operation.

@@ -51,7 +51,7 @@ DenseFormats dense_formats(const Settings& settings) {
           choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
 }
 
-// Format of --experts, or MXFP4 if --mxfp4-layers names them; nullopt if neither is given.
+// Returns the format of --experts, or MXFP4 if --mxfp4-layers names the experts; nullopt if neither is given.
 std::optional<Format> expert_format(const Settings& settings) {
   const bool moe = read_groups("--mxfp4-layers", settings.mxfp4_layers.value_or(""), true).moe;
   const std::string name = settings.experts.value_or("");

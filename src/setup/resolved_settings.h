@@ -56,7 +56,7 @@ struct ResolvedSettings {
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
-  double itl_target{0};                           // --itl-target, in seconds; 0: none
+  double itl_target{0};                           // --itl-target, in seconds; 0: no target
   int max_shared_rows{0};                         // default of the device
   int max_rows_with_answers{0};                   // default of the device; unused with --itl-target
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization
@@ -67,7 +67,7 @@ struct ResolvedSettings {
   size_t draft_model_bytes{0};         // memory that the draft model takes
   std::shared_ptr<NodeSetup> nodes{};  // null: this machine runs the model alone
   Places places{};
-  // Called at the start of each long task of loading. Returns what shows the task's progress.
+  // Called at the start of each long task of loading. Returns the function that shows the task's progress.
   std::function<ReportProgress(std::string task, ProgressUnit unit)> show_progress{
       [](std::string task, ProgressUnit unit) { return nibble::show_progress(std::move(task), unit); }};
 };

@@ -55,7 +55,8 @@ std::optional<int> find_number(const Field& config, const char* key, int most) {
   return value.get<int>();
 }
 
-// As in vLLM, a missing limit of the n-gram length takes the other limit's value; if both are missing, 5.
+// As in vLLM, a missing limit of the n-gram length gets the value of the other limit. If both are missing,
+// both are 5.
 speculative::NgramLengths read_lengths(const Field& config) {
   const std::optional<int> least = find_number(config, "prompt_lookup_min", kMaxLookup);
   const std::optional<int> most = find_number(config, "prompt_lookup_max", kMaxLookup);

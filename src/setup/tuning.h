@@ -20,7 +20,7 @@ namespace nibble {
 struct Tuning {
   int num_threads{0};  // 0: one per usable core
   cpu::CpuTuning cpu{};
-  // Set if a GPU was tuned; the members above then have their defaults.
+  // Set if a GPU was tuned; `num_threads` and `cpu` then have their defaults.
   std::optional<std::vector<TunedSteps>> gpu_steps{};
 
   bool operator==(const Tuning&) const = default;

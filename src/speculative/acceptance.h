@@ -13,7 +13,8 @@ class Acceptance {
 
   // Records whether the draft at `place` was accepted. All drafts before it must have been accepted.
   void add(int place, bool is_right);
-  // Probability that draft `place` is accepted if all before it are. `prior` counts as prior_weight samples.
+  // Returns the probability that draft `place` is accepted if all before it are. `prior` counts as
+  // prior_weight samples.
   double chance(int place, double prior, double prior_weight) const;
 
  private:

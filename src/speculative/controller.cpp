@@ -12,7 +12,7 @@ constexpr double kAllowance{0.01};  // a plain step adds this share of its time 
 // balance, largest balance. In a simulation with step times of an H200 and 70 % acceptance, an initial
 // balance of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
-// For the balance, a step counts at most this multiple of the usual time of a step of its size.
+// The balance counts at most this multiple of the usual time of a step of the same size.
 constexpr double kMostOfUsual{1.5};
 // Expected speedup from which drafting begins, and from which it continues.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
@@ -86,15 +86,17 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// Returns the tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. If
-// these are all drafts of the draft model (`are_all`), it makes one more, to learn whether it is accepted.
+// Returns the number of tokens to draft per sequence if `num_checked` drafts of all sequences together are
+// worth verifying. If the draft model makes no more than these (`are_all`), it drafts one more token, to
+// learn whether that is accepted.
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
   return std::max(1, each + are_all);
 }
 
-// Called while the head is off. After a trial, decides whether to switch it on; else, whether to try it.
+// Called while the head is off. After a trial step, decides whether to switch the head on. Otherwise decides
+// whether to start a trial.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -129,7 +131,7 @@ bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// For steps that make drafts for the next step: chooses the drafts to verify and the number to make. Returns
+// Chooses the drafts to verify and the number to make, for steps that make drafts for the next step. Returns
 // false if the draft head is off and the step may still verify drafts that were copied from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {

@@ -18,7 +18,8 @@ struct Proposal {
   // For each token, the index of the token before it, as in parent_of() (model/batch.h). Of tokens with the
   // same parent, the likeliest is first. If some drafts must be dropped, the last tokens are dropped first.
   std::vector<int> parents{};
-  // For text that is copied: number of tokens before it that equal the sequence's end. More is better.
+  // If the proposal copies earlier text: number of tokens before that text that equal the end of the
+  // sequence. More is better.
   int num_matched{0};
   // Probability of each token, given the tokens before it. Empty if the drafter does not know it.
   std::vector<float> probabilities{};

@@ -19,7 +19,7 @@ std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);
 }
 
-// In order of preference between drafters that are expected to do equally well.
+// Earlier rows are preferred if several drafters are expected to do equally well.
 constexpr DrafterRow kDrafterTable[] = {
     {"prediction", &make_prediction, true}, {"suffix", &make_suffix, false},
     {"ngram", &make_ngram, false},          {kHeadDrafter, &make_eagle3, false},

@@ -18,7 +18,7 @@
 namespace nibble::speculative {
 
 struct DrafterSources {
-  const Prediction* prediction{nullptr};  // the answer that the client expects; null: none
+  const Prediction* prediction{nullptr};  // the answer that the client expects; null: no prediction
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model

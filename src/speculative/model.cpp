@@ -141,7 +141,7 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
           .answer_seconds = seconds_of_row * (num_behind - num_of_prompts)};
 }
 
-// Returns the likeliest tokens, for each output row.
+// Returns the likeliest tokens for each output row.
 std::vector<std::vector<Draft>> DraftModel::step(std::span<const Run> runs) {
   std::vector<std::vector<Draft>> levels;
   for (const SampledToken& chosen : options_.backend->step({.runs = runs}).outputs) {

@@ -1,9 +1,9 @@
 // Proposes the tokens of a smaller model with the same vocabulary. That model runs in a backend of its own,
-// with its own KV cache, and drafts the likeliest tokens one after another. It reads a text (the tokens of a
-// sequence) only when drafts for the text are requested, so a text may have unread tokens (a lag). A call of
-// run() first runs unread tokens, at most one step of them, and makes drafts only if none are left. Keys and
-// values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts with a common
-// prefix share pages. A text for which no pages are left never gets drafts again.
+// with its own KV cache, and drafts the likeliest tokens one after another. The draft model reads a text (the
+// tokens of a sequence) only when drafts for the text are requested, so a text may have unread tokens (a
+// lag). A call of run() first runs unread tokens, at most one step of them, and makes drafts only if none are
+// left. Keys and values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts
+// with a common prefix share pages. A text for which no pages are left never gets drafts again.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,8 @@ class DraftModel {  // one for all sequences of an engine
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time for unread tokens of prompts and of answers, without the two tokens per text that are usual.
+  // Time that the draft model took for unread tokens of prompts and of answers. The two unread tokens that a
+  // text usually has do not count.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
@@ -81,7 +82,7 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after the text's
+  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
   HeadDrafter made_;                    // holds the drafts to propose
   std::optional<SequencePages> pages_;  // not set: no pages were left for this text
 };

@@ -20,7 +20,7 @@ PredictionDrafter::PredictionDrafter(const Prediction& prediction)
 }
 
 void PredictionDrafter::push(std::span<const TokenId> tokens) {
-  // A long list of tokens is the prompt. Its end may be the beginning of the prediction.
+  // A long list of tokens is the prompt. The end of the prompt may be the beginning of the prediction.
   if (tokens.size() > static_cast<size_t>(kPredictionMatch)) {
     recent_.assign(tokens.end() - kPredictionMatch, tokens.end());
     return look_for_place();
@@ -39,7 +39,8 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Moves to the longest match of the answer's end in the prediction; to the nearest of equally long ones.
+// Moves to the longest match of the answer's end in the prediction; if several are equally long, to the
+// nearest.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

@@ -12,7 +12,7 @@ struct Prediction {
   std::vector<TokenId> before{};
   std::vector<TokenId> text{};  // empty: no prediction
 };
-// Number of tokens of the predicted text that the drafter would find in the answer.
+// Returns the number of tokens of the predicted text that the drafter would find in the answer.
 int num_predicted(const Prediction& prediction, std::span<const TokenId> answer);
 
 class PredictionDrafter final : public Drafter {

@@ -11,8 +11,8 @@ namespace {
 
 // Decay factors of acceptance counts: for one sequence (follows changes quickly), and for all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// For estimates of acceptance: initial probability; its weight, in samples; and the weight, in samples, that
-// the counts of all sequences have in the estimate for one sequence.
+// Estimates of acceptance start from the probability kFirstChance with a weight of kFirstWeight samples.
+// kWeightOfAll: weight, in samples, of the counts of all sequences in the estimate for one sequence.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
@@ -80,8 +80,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: 1 minus the probabilities of the children of token i that are handled already. left[0]: the
-  // same for tokens right after the text.
+  // left[i + 1]: probability that is left for further children of token i: 1 minus the probabilities of its
+  // children handled so far. left[0]: the same for tokens that directly follow the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};

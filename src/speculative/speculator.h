@@ -41,7 +41,7 @@ class Track {  // the drafters of one sequence
   friend class Speculator;
   // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter states.
   static constexpr size_t kNumKinds{3};
-  // `probability`: of this token, if the tokens before it with the same parent are wrong.
+  // `probability`: that of the token, given that the tokens before it with the same parent are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // kind of each token
 
@@ -81,11 +81,13 @@ class Speculator {
     std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
-  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: the step without drafts.
+  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: size of the step without
+  // drafts.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Tokens per sequence that the head or draft model drafts in the step chosen last, for the next step.
+  // Returns the tokens per sequence that the head or draft model drafts in the step chosen last, for the next
+  // step.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // number of tokens that the head drafts per position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a

@@ -7,12 +7,12 @@ namespace nibble::speculative {
 namespace {
 
 // Assumed cost of steps with more rows than measured. Without any measurement, one more row per sequence
-// costs kGuessedShare of a plain step. The bytes of experts (docs/speculation.md) give 0.3 to 0.7 on a GPU
-// and about 1 on a CPU; the guess is lower, because drafts that seem too expensive are never tried. With a
-// measurement for fewer rows, a further row costs half of a measured one (rows share experts), and at least
-// kLeastShare of a plain row. With kGuessedShare as the minimum, 64 sequences, whose rows are nearly free,
-// got at most 2 drafts each and 0.85 of the speed that 5 drafts each give. The minimum is not 0, because
-// noise can make rows seem free.
+// costs kGuessedShare of a plain step. By the bytes of experts that a row reads (docs/speculation.md), the
+// share is 0.3 to 0.7 on a GPU and about 1 on a CPU. The guess is lower, because drafts that seem too
+// expensive are never tried. With a measurement for fewer rows, a further row is assumed to cost half of a
+// measured row (rows share experts), and at least kLeastShare of a plain row. With kGuessedShare as the
+// minimum, 64 sequences, whose rows are nearly free, got at most 2 drafts each and 0.85 of the speed that 5
+// drafts each give. The minimum is not 0, because noise can make rows seem free.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 

@@ -14,12 +14,14 @@ class StepCosts {
  public:
   // `has_chain`: the step also made drafts. Until plain() is known, only plain steps are recorded.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
-  // Seconds of a step without further rows; nullopt until enough steps of about this size were measured.
+  // Returns the seconds of a step without further rows; nullopt until enough steps of about this size were
+  // measured.
   std::optional<double> plain(int num_sequences) const;
-  // Seconds of a step with further rows; nullopt if plain() is. For more rows than measured, a row is assumed
-  // to cost half of a measured one: low enough that more rows get tried.
+  // Returns the seconds of a step with further rows; nullopt if plain() returns nullopt. For more rows than
+  // measured, a row is assumed to cost half of a measured one: low enough that more rows get tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
-  // Seconds of a step that also makes drafts; nullopt until a step of about this size was measured.
+  // Returns the seconds of a step that also makes drafts; nullopt until a step of about this size was
+  // measured.
   std::optional<double> seconds_with_chain(int num_sequences, int num_more_rows) const;
 
  private:
@@ -42,7 +44,8 @@ class StepCosts {
   static size_t column_of(int num_more_rows);  // index of the largest size in kMoreRows up to num_more_rows
 
   std::array<Measured, kNumPlainSizes> plain_{};
-  // Measured seconds in addition to a plain step: without, and with drafts made. Column 0 of more_ is unused.
+  // Measured seconds beyond a plain step: more_ for steps that make no drafts, chain_ for steps that make
+  // drafts. Column 0 of more_ is unused.
   std::array<Row, kNumSequenceSizes> more_{}, chain_{};
 };
 

@@ -61,7 +61,7 @@ class ProposalTree {
   }
 
  private:
-  // A token that may be proposed next, after a proposed token, with the occurrences in which it follows.
+  // A token that may follow a proposed token, and the occurrences in which it does.
   struct Candidate {
     double chance;
     int parent, depth;

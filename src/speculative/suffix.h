@@ -29,7 +29,7 @@ class IndexedText {  // a text with two indices: for long and for short matches
   TextIndex long_{8}, short_{3};
 };
 
-class FinishedTexts {  // two halves: when the newer one is full, the older one is dropped
+class FinishedTexts {  // stored in two halves: when the newer half is full, the older one is dropped
  public:
   // Uses about 30 bytes of memory per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}

@@ -23,7 +23,8 @@ struct BpeModel {
 BpeModel read_tokenizer_json(std::string_view json, const std::string& origin);
 BpeModel read_tiktoken(std::string_view ranks, const std::string& origin);
 
-// The token of each single byte. InputError if one is missing: text with that byte could not be encoded.
+// Returns the token of each single byte. Throws InputError if a byte has no token: text with that byte could
+// not be encoded.
 std::array<TokenId, 256> byte_tokens(const Vocabulary& vocabulary, const std::string& origin);
 
 }  // namespace nibble

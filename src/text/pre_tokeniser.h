@@ -33,7 +33,7 @@ class PreTokeniser {
   std::string origin_;
 };
 
-// Iterates over the pieces of a text; start() begins another text. Each thread needs its own object.
+// Iterates over the pieces of a text; start() begins a new text. Each thread needs its own object.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);

@@ -13,7 +13,8 @@
 namespace nibble {
 namespace {
 
-// Limits the time to find a token's merges, which tries every split. o200k's longest token has 128 bytes.
+// Limits the time to find a token's merges: the search tries every split. o200k's longest token has 128
+// bytes.
 constexpr size_t kMaxTokenBytes{512};
 
 // The control tokens of o200k_harmony. `distance`: the token's id, counted from the first id after the ranks.

@@ -25,7 +25,7 @@ class Tokenizer {
   // Reads the same formats from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
   // For a rank file, which has neither a split expression nor special tokens: uses o200k's expression and
-  // o200k_harmony's special tokens, at the same distances from the last rank.
+  // o200k_harmony's special tokens. Each has the same distance from the last rank as in o200k_harmony.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -36,7 +36,8 @@ class Tokenizer {
   // InputError only if the split expression exceeds PCRE2's match limit; o200k's expression never does.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
-  // A token's bytes or special token's name; empty for an id without a token. The tokenizer must outlive it.
+  // Returns a token's bytes, or a special token's name; empty for an id without a token. The tokenizer must
+  // outlive the result.
   std::string_view bytes(TokenId id) const;
   // Returns the bytes of all tokens; may be invalid UTF-8 (Utf8Stream).
   std::string decode(std::span<const TokenId> ids) const;

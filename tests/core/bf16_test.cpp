@@ -40,7 +40,7 @@ TEST(Bf16, ANanWithAllItsBitsInTheLowerHalfStaysANan) {
 TEST(Bf16, RoundsToTheNearestAndTiesToEven) {
   std::vector<float> magnitudes;
   for (int code = 0; code < 0x7F80; ++code) magnitudes.push_back(value(code));
-  // This is halfway between the largest number and the next power of two.
+  // The value is halfway between the largest number and the next power of two.
   const float overflows = std::bit_cast<float>(0x7F7F8000u);
   for (const float x : rounding_cases(magnitudes)) {
     if (std::abs(x) >= overflows) continue;

@@ -40,7 +40,7 @@ TEST_F(CgroupTest, TheSmallestQuotaOfTheGroupAndItsParentsApplies) {
   EXPECT_EQ(cpu_quota(place_), 1.5);
   write("cpu.max", "800000 100000\n");
   EXPECT_EQ(cpu_quota(place_), 1.5);
-  place_.own = "/";  // the group of a process in a container, as it sees it
+  place_.own = "/";  // the process's group, as a process in a container sees it
   EXPECT_EQ(cpu_quota(place_), 8.0);
 }
 

@@ -31,7 +31,8 @@ TEST(F16, EveryCodeIsMantissaTimesPowerOfTwo) {
 TEST(F16, RoundingIsToTheNearestWithTiesToEven) {
   std::vector<float> magnitudes;
   for (int code = 0; code < kInfinityCode; ++code) magnitudes.push_back(half(code));
-  // Half a step above the largest number, a tie whose even neighbour would be 65536.
+  // 65520 is half a step above the largest number. This tie rounds to its even neighbour, 65536, which
+  // becomes infinity.
   const float overflow = 65520;
   for (const float x : rounding_cases(magnitudes)) {
     const size_t nearest = std::abs(x) >= overflow ? size_t{kInfinityCode} : nearest_code(magnitudes, x);

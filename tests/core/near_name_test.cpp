@@ -19,7 +19,7 @@ TEST(NearName, AWordThatIsLikeNoneIsNotGuessed) {
   const std::vector<std::string> names{"run", "chat", "serve", "temperature"};
   EXPECT_EQ(near_name("convert", names), std::nullopt);
   EXPECT_EQ(near_name("rmm", names), std::nullopt);
-  EXPECT_EQ(near_name("ru", names), std::nullopt);  // two letters are too few to say
+  EXPECT_EQ(near_name("ru", names), std::nullopt);  // two letters are too few for a suggestion
   EXPECT_EQ(near_name("", names), std::nullopt);
   EXPECT_EQ(near_name("x", {}), std::nullopt);
 }

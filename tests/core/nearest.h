@@ -13,8 +13,8 @@
 
 namespace nibble {
 
-// `magnitudes`: the non-negative finite values in ascending order, whose index is the code. Ties go to the
-// even code. Values beyond the largest return the largest.
+// `magnitudes`: the non-negative finite values in ascending order; the index of a value is its code. Ties go
+// to the even code. Values beyond the largest return the largest.
 inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   const double wanted = std::abs(static_cast<double>(x));
   const auto above =

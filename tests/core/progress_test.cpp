@@ -45,8 +45,8 @@ TEST(Progress, TheBarFillsWithTheShareDone) {
 TEST(Progress, TheTimeLeftIsThatOfTheSpeedSoFar) {
   EXPECT_EQ(time_left(25, 100, 10), ", 30 s left");
   EXPECT_EQ(time_left(25, 100, 100), ", 5 min left");
-  EXPECT_EQ(time_left(1, 100, 10), "");    // too little is done
-  EXPECT_EQ(time_left(50, 100, 0.5), "");  // too early
+  EXPECT_EQ(time_left(1, 100, 10), "");    // too little is done for an estimate
+  EXPECT_EQ(time_left(50, 100, 0.5), "");  // too early for an estimate
   EXPECT_EQ(time_left(100, 100, 10), "");
   EXPECT_EQ(time_left(0, 0, 10), "");
 }

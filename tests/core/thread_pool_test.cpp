@@ -56,7 +56,7 @@ TEST(ThreadPool, NoTwoItemsAtOnceHaveTheSameThreadNumber) {
   EXPECT_EQ(num_clashes, 0);
 }
 
-// Two items that wait for each other. They end only if two threads run them.
+// Runs two items that wait for each other. The items end only if two threads run them.
 TEST(ThreadPool, TheOtherThreadsWorkToo) {
   ThreadPool pool(2);
   std::atomic<int> num_begun{0};
@@ -69,7 +69,7 @@ TEST(ThreadPool, TheOtherThreadsWorkToo) {
 
 TEST(ThreadPool, SleepingThreadsAreWoken) {
   ThreadPool pool(2);
-  // This is much longer than a worker spins before it sleeps.
+  // 20 ms is much longer than a worker spins before it sleeps.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::atomic<int> num_begun{0};
   pool.for_each(2, [&](ptrdiff_t, int) {

@@ -17,7 +17,7 @@ namespace nibble {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
-  std::vector<SampledToken> prompt;  // if its log-probabilities were requested
+  std::vector<SampledToken> prompt;  // tokens of the prompt, if their log-probabilities were requested
   std::vector<PromptEvent> reports;  // if GenerationRequest::reports_prompt is set
   std::vector<std::string> pieces;   // the text of each TokenEvent
   std::string text;                  // the whole text

@@ -112,7 +112,8 @@ TEST_P(EngineCancel, AtRandomMomentsAffectsNoOtherRequest) {
 TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
   constexpr int kAnswerTokens{1000};
   Gate gate;
-  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model function, one per token
+  // calls of the model function that have begun or finished; one call per token
+  std::atomic<int> num_begun{0}, num_done{0};
   const ToyModel counted = [&, logits = gate.model()](std::span<const TokenId> context) {
     ++num_begun;
     std::vector<float> result = logits(context);

@@ -311,14 +311,15 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   const GenerationRequest asked = request(tokens_of("Once upon a time"), 41);
   const Answer& answer = answers.wait_for(engine.submit(asked));
   EXPECT_EQ(answer.tokens, run_alone(asked));
-  // Four tokens per step after the first step, until the room left in the answer is too small for six drafts.
+  // After the first step, each step gives four tokens, until the room left in the answer is too small for six
+  // drafts.
   EXPECT_EQ(answer.finished->drafts.num_accepted, 3 * answer.finished->drafts.num_drafts);
   EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
 }
 
 // ---- drafts that the backend makes ----
 
-// Counts runs launched before their first token is known, and runs whose position is not known either.
+// Counts runs whose first token is unknown when they are launched, and runs whose position is unknown too.
 struct CountingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {
@@ -332,7 +333,7 @@ struct CountingBackend : ToyBackend {
   int num_runs{0}, num_behind_tokens{0}, num_after_drafts{0};
 };
 
-// Requests whose tokens depend only on seed and position, in a cache that is too small for them. Some
+// The requests' tokens depend only on seed and position. The cache is too small for all requests, and some
 // requests end early or are cancelled.
 TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {
@@ -375,7 +376,8 @@ TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   }
 }
 
-// The prediction is read on the host, and penalties count tokens that the host has seen: so steps must wait.
+// A prediction is compared on the host, and penalties count tokens that the host knows, so steps must wait
+// for the tokens.
 TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
   for (const bool predicts : {false, true}) {
     EngineOptions given = options();
@@ -447,8 +449,8 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
   }
 }
 
-// The next turn's prompt is this turn's prompt and answer without the reasoning, which is longer than the
-// window.
+// The next turn's prompt is this turn's prompt and answer without the reasoning. The reasoning is longer than
+// the window.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;
@@ -508,7 +510,7 @@ class ClockedBackend : public ToyBackend {
   uint64_t now_ns_{uint64_t{1} << 60};  // real device clocks count nanoseconds from 1970
 };
 
-// Only gaps between decode steps count: not gaps next to prefill steps, nor time without requests.
+// Idle time counts only gaps between decode steps: not gaps next to prefill steps, nor time without requests.
 TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
   if (max_drafts > 0) return;  // with drafts, the number of steps is not fixed
   EngineOptions given = options();

@@ -72,7 +72,8 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
       for (const RequestId id : asked) answers.wait_for(id);
     }
   }
-  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, in two rounds
+  // 8 steps of 3 sequences: four tokens in each of two rounds
+  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));
 }
 
 // The second request arrives before the last step of the first answer is launched, the third while this step
@@ -142,7 +143,8 @@ TEST_P(EngineGather, WaitsForTheNumberOfRequestsThatCameTogetherLastTime) {
     // The last request came alone, so the engine does not wait for more.
     const RequestId first = engine.submit(request({2}, 5));
     gate.arrived.acquire();
-    // These come too late for the first one's step. An engine that expects three requests would have waited.
+    // These two requests come too late for the step of the first request. An engine that expects three
+    // requests would have waited.
     const RequestId second = engine.submit(request({3}, 1)), third = engine.submit(request({4}, 1));
     gate.passed.release(5 + 1 + 1);
     for (const RequestId id : {first, second, third}) answers.wait_for(id);

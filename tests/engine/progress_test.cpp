@@ -39,7 +39,7 @@ TEST(Progress, ExpectsRowsToTakeWhatTheSlowestTook) {
   progress.learn(1, 0.5);
   progress.learn(100, 1);
   EXPECT_EQ(progress.read(kStart).expected_seconds, 50);
-  progress.begin_step(10);  // one step ahead
+  progress.begin_step(10);  // launches the next step before the first step has ended
   EXPECT_EQ(progress.read(kStart).expected_seconds, 55);
   progress.end_step(100, kStart);
   EXPECT_EQ(progress.read(kStart).expected_seconds, 5);

@@ -38,8 +38,8 @@ Tokens read_tokens(const Container& golden, const std::string& name) {
   return tokens;
 }
 
-// Prompts of one token, prompts about as long as the window of 128, and chats. Few and short, because
-// sanitizers slow the reference down.
+// Prompts of one token, prompts about as long as the window of 128, and chats. The prompts are few and short,
+// because sanitizers slow the reference down.
 constexpr const char* kPrompts[] = {"prose1",
                                     "prose5",
                                     "prose33",

@@ -377,10 +377,11 @@ class Simulation {
   std::mt19937 random_;
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> pages_;
-  std::map<RequestId, Book> books_;       // by id, that is, in the order of arrival
-  int64_t num_cached_{0}, num_begun_{0};  // tokens
+  std::map<RequestId, Book> books_;  // by id, that is, in the order of arrival
+  // tokens of sequences at their first slices: found in the cache, and known
+  int64_t num_cached_{0}, num_begun_{0};
   uint64_t num_put_aside_{0};
-  std::array<int64_t, 3> num_slices_of_{};  // slices of sequences in each KV cache
+  std::array<int64_t, 3> num_slices_of_{};  // number of slices of sequences in each KV cache
 };
 
 // 125,000 arrivals in total; fewer under sanitizers, which are ten times slower and find faults within the
@@ -397,7 +398,7 @@ constexpr int kNumArrivals{6250};
 constexpr int kNumArrivals{6250};
 #endif
 
-// `num_kv_caches`: one KV cache per rank, if ranks have sequences of their own; else 1.
+// `num_kv_caches`: the number of ranks if each rank has sequences and a KV cache of its own, otherwise 1.
 void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
     const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, launches_before_drafts = seed > 6;

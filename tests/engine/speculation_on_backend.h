@@ -114,7 +114,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return open_draft_head(speculation.draft_head, weights()->config);
   }
 
-  // Options by which the model drafts for itself, in small steps, and with too few pages for all texts.
+  // Returns options with which the model drafts for itself, in small steps and with too few pages for all
+  // texts.
   static speculative::DraftModelOptions draft_model_of(const speculative::SpeculationOptions& speculation,
                                                        std::shared_ptr<const Weights> drafting) {
     if (speculation.draft_model.empty()) return {};
@@ -148,7 +149,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
                                     .draft_head = head_of(speculation)});
     Engine engine(*backend, tokenizer(), options);
     Answers answers(engine);
-    std::vector<std::pair<RequestId, size_t>> ids;  // with the number of tokens after which to cancel
+    // each with the number of tokens after which it is cancelled
+    std::vector<std::pair<RequestId, size_t>> ids;
     for (const Asked& asked : all)
       for (const RequestId id : engine.submit_choices(asked.request, asked.num_choices))
         ids.emplace_back(id, asked.cancel_after);

@@ -9,7 +9,8 @@
 namespace nibble {
 namespace {
 
-// Seconds of a step on two machines: a constant time for decoding, plus a time that grows with prompt rows.
+// Return the seconds of a step on two machines: a constant time for decoding, plus a time that grows with
+// prompt rows.
 double cpu(int num_prompt_rows) { return 0.010 + 0.001 * num_prompt_rows; }
 // On a GPU the first rows read most experts, so further rows are cheaper.
 double gpu(int num_prompt_rows) { return 0.005 + 0.002 * std::sqrt(num_prompt_rows); }

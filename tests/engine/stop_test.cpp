@@ -71,7 +71,7 @@ TEST(StopStrings, CutBetweenCharacters) {
   EXPECT_TRUE(stop.has_stopped());
 }
 
-// Random texts of two letters, which overlap often, split into random pieces.
+// Splits random texts of two letters into random pieces. With two letters, stop strings overlap often.
 TEST(StopStrings, GiveWhatSearchingTheWholeTextGives) {
   std::mt19937 random(1);
   const auto below = [&](size_t n) { return random() % n; };

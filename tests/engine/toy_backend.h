@@ -79,7 +79,7 @@ class ToyBackend : public Backend {
     auto copy = std::make_unique<CopiedBatch>();
     copy->num_failures = num_failures_;
     for (const Run& run : batch.runs) copy->runs.emplace_back(run);
-    // This comes last: if anything throws before, no step was launched.
+    // Launch last: if anything throws before, no step was launched.
     launched_.push_back(std::move(copy));
   }
   StepResult wait() override {
@@ -140,7 +140,7 @@ class ToyBackend : public Backend {
 
   // The tokens that a step appended to the text of an output row.
   struct Behind {
-    std::vector<TokenId> tokens{};  // its right drafts and the token chosen after them
+    std::vector<TokenId> tokens{};  // right drafts of the output row, and the token chosen after them
     std::vector<TokenId> drafts{};  // new drafts after `tokens`
   };
 
@@ -194,7 +194,7 @@ class ToyBackend : public Backend {
               .draft_request = run.draft_request};
     }
 
-    Run run;  // its spans are invalid
+    Run run;  // copied without the data of its spans, which the other members hold
     std::vector<TokenId> tokens;
     std::vector<PageId> full, sliding;
     std::vector<int> parents;

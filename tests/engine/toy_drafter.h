@@ -85,8 +85,8 @@ inline NextToken likeliest(ToyModel model) {
   };
 }
 
-// Options that draft everything that a ToyDrafter proposes: up to `max_drafts` tokens and up to `topk`
-// children per token.
+// Returns the options that draft everything that a ToyDrafter proposes: up to `max_drafts` tokens and up to
+// `topk` children per token.
 inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts, int topk = 1) {
   return {.drafters = {[next](const speculative::DrafterSources& sources) {
             return std::make_unique<ToyDrafter>(next, sources.topk);
@@ -96,7 +96,7 @@ inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts,
           .topk = topk};
 }
 
-// Options that draft with the toy backend's own draft head, always `max_drafts` tokens.
+// Returns the options that draft with the toy backend's own draft head, always `max_drafts` tokens.
 inline speculative::SpeculationOptions drafts_of_head(int max_drafts) {
   return {.drafters = {[](const speculative::DrafterSources&) {
             return std::make_unique<speculative::HeadDrafter>();

@@ -131,7 +131,7 @@ TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
   small.scheduler.num_pages = 8;  // 128 positions, in full and in sliding layers
   GenerationRequest fits = request(100);
-  fits.stop.max_tokens = 29;  // 129 tokens fit: the last one is never fed back
+  fits.stop.max_tokens = 29;  // 129 tokens fit into 128 positions, because the last token is never fed back
   EXPECT_FALSE(find_fault(fits, small));
   fits.stop.max_tokens = 30;
   EXPECT_THAT(find_fault(fits, small).value(), HasSubstr("need 10 pages of the KV cache, which has 8"));

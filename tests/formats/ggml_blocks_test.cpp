@@ -96,8 +96,8 @@ TEST(GgmlBlocks, KScalesHaveSixBitsAndTheUpperFourSubBlocksTheirTopBitsElsewhere
 TEST(GgmlBlocks, Q6KHasFourGroupsThatShareTheirTopBits) {
   std::string ql(128, '\0'), qh(64, '\0'), scales(16, '\1');
   ql[64 + 32 + 5] = char(7 << 4);  // second half, group 3, element 5: low bits 7
-  qh[32 + 5] = char(2 << 6);       // and top bits 2
-  scales[8 + 6] = -3;              // its scale
+  qh[32 + 5] = char(2 << 6);       // the same element: top bits 2
+  scales[8 + 6] = -3;              // scale of this element
   const std::vector<float> values = values_of(GgmlType::kQ6K, ql + qh + scales + half(0.5f));
   EXPECT_EQ(values[128 + 96 + 5], 0.5f * -3 * (7 + 32 - 32));
   EXPECT_EQ(values[128 + 96 + 6], 0.5f * -3 * -32);
@@ -134,8 +134,8 @@ TEST(GgmlBlocks, Iq4TakesItsLevelsFromATable) {
 
   std::string low(4, '\0'), qs(128, '\0');
   low[2] = char(5 << 4);                           // sub-block 5: low bits 5
-  qs[5 * 16 + 3] = char(0xF7);                     // its elements 3 and 19
-  const std::string high = le<uint16_t>(3 << 10);  // its high bits: 3
+  qs[5 * 16 + 3] = char(0xF7);                     // sub-block 5: its elements 3 and 19
+  const std::string high = le<uint16_t>(3 << 10);  // sub-block 5: high bits 3
   const std::vector<float> xs = values_of(GgmlType::kIq4Xs, half(0.5f) + high + low + qs);
   EXPECT_EQ(xs[5 * 32 + 3], 0.5f * (5 + 48 - 32) * -10);
   EXPECT_EQ(xs[5 * 32 + 19], 0.5f * (5 + 48 - 32) * 113);

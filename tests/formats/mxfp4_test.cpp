@@ -40,7 +40,7 @@ bool survives(const Values& values) { return decode(encode(values)) == values; }
 TEST(Mxfp4, IsExactForAllBlocksThatWereDecodedFromIt) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     Mxfp4Block block{.codes = {}, .scale = E8m0{static_cast<uint8_t>(random_bits(seed, 99) % 245 + 5)}};
-    // Few different codes, so that blocks without 4 or 6 are frequent.
+    // Use few different codes, so that blocks without the values 4 and 6 are frequent.
     const uint64_t kinds = random_bits(seed, 98) % 8 + 1;
     for (size_t b = 0; b < block.codes.size(); ++b)
       block.codes[b] =
@@ -56,7 +56,8 @@ TEST(Mxfp4, IsExactSaysWhetherEncodingKeepsAllValues) {
   int num_exact = 0;
   for (uint64_t seed = 0; seed < 20000; ++seed) {
     Values values{};
-    for (size_t i = 0; i < 4; ++i) {  // few values of few bits, so that both outcomes are frequent
+    // few values with few bits, so that exact and inexact blocks are frequent
+    for (size_t i = 0; i < 4; ++i) {
       const auto quarter = static_cast<float>(random_bits(seed, i) % 17);
       values[7 * i] = std::ldexp(quarter / 4, static_cast<int>(random_bits(seed, i + 8) % 3)) *
                       (random_bits(seed, i + 16) % 2 == 0 ? 1.0F : -1.0F);

@@ -1,5 +1,5 @@
-// Compares any text with the released chat template. It is a known one, or a line that exists (or would be
-// the next) is named with its text.
+// Compares any text with the released chat template. If they differ, the result names a line of the text, or
+// the line after its end, and quotes text of that line.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Reads any text as the configuration of a model, and of a draft head. A model's is refused with an
-// InputError, or is valid: after writing and reading it is equal, its sizes do not overflow, and a step has a
-// cost. A head's is refused, or names existing layers of the model.
+// Reads any text as the configuration of a model, and of a draft head. The model's configuration is refused
+// with an InputError, or is valid: written and read again it is equal, its sizes do not overflow, and a step
+// has a cost. The head's configuration is refused, or names existing layers of the model.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

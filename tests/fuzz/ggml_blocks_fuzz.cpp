@@ -1,5 +1,6 @@
 // Decodes any bytes as blocks of each ggml type. Each block has as many values as its type says, whatever its
-// codes and scales are, and decoding reads no other bytes: the copy is as large as its blocks.
+// codes and scales are, and decoding reads no other bytes: the copy of the input is exactly as large as the
+// blocks.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -14,8 +14,8 @@
 
 namespace nibble::grammar {
 
-// A vocabulary with every byte and a few hundred tokens of the relevant kinds. It is small, so that fuzzing
-// time goes into the grammar.
+// Returns a vocabulary with every byte and a few hundred tokens of the relevant kinds. It is small, so that
+// fuzzing time goes into the grammar.
 inline const VocabularyTrie& fuzz_vocabulary() {
   static const Tokenizer tokenizer = [] {
     std::vector<std::string> tokens;

@@ -1,5 +1,6 @@
-// Compiles the input as a JSON Schema, strict or not depending on its length, and follows a text. Either it
-// is refused, or its masks pass the checks of grammar_masks.h. As the schema of a tool it is never refused.
+// Compiles the input as a JSON Schema, strict or not depending on its length, and follows a text. Either the
+// schema is refused, or its masks pass the checks of grammar_masks.h. As the schema of a tool it is never
+// refused.
 
 #include "core/error.h"
 #include "core/json.h"

@@ -212,7 +212,8 @@ class ScriptedBackend : public Backend {
 // A request as the routes received it.
 struct SeenRequest {
   std::string method, path, query, body;
-  bool was_let_in{false};  // whether it was answered, not refused before its body was read
+  // whether the routes answered the request; false: it was refused before its body was read
+  bool was_let_in{false};
   int status{0};
 };
 
@@ -335,7 +336,7 @@ class World {
     if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Runs whatever is ready. Returns whether anything was ready.
+  // Runs the handlers that are ready. Returns whether any was ready.
   bool turn() {
     bool has_done = io_.poll() > 0;
     // Yields this core to the engine's thread while waiting.
@@ -362,8 +363,8 @@ class World {
   asio::io_context io_{1};
   Service service_{options()};
   Routes routes_{service_};
-  // A Unix socket, because two minutes of executions would use up the TCP ports. It is in the abstract
-  // namespace, so no file is left.
+  // Uses a Unix socket, because two minutes of executions would use up the TCP ports. The socket is in the
+  // abstract namespace, so no file is left.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
   Recorder recorder_{routes_};
   HttpServer http_{

@@ -1,5 +1,5 @@
-// Reads any safetensors header as the biases of experts that are modules of their own. They are refused with
-// one line, or each expert's tensor was found and every value is set.
+// Reads any safetensors header as the biases of experts that are modules of their own. The biases are refused
+// with one line, or each expert's tensor was found and every value is set.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
-  // The input is a header; zeros follow, as many as its tensors may need.
+  // The input is the header of a file. The kDataBytes zeros after it are the data of its tensors.
   constexpr size_t kDataBytes{64};
   uint64_t length = size;
   std::vector<std::byte> file(sizeof(length) + size + kDataBytes);

@@ -37,7 +37,7 @@ std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
   return known;
 }
 
-// Compares the mask with trying one token in 16, and all control tokens.
+// Compares the mask with what accept() says about one token in 16 and about all control tokens.
 void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, TokenId first) {
   const Tokenizer& tokenizer = grammar::fuzz_vocabulary().tokenizer();
   TurnConstraint other = constraint;
@@ -70,7 +70,7 @@ void check_turn(const uint8_t* data, size_t size) {
       if (has_token(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(!legal.empty());
     if (i % 4 == data[0] % 4) check_place(constraint, mask, data[i]);
-    // Control tokens have the highest ids: bytes from 128 on choose from the end.
+    // Control tokens have the highest ids, so bytes from 128 on choose from the end of `legal`.
     const size_t choice =
         data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();
     NIBBLE_CHECK(constraint.accept(legal[choice]));

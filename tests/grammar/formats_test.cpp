@@ -191,8 +191,8 @@ INSTANTIATE_TEST_SUITE_P(
          {"0", "1", "0#", "12/a/b", "0/", "1+1/a", "0-1", "0-1#"},
          {"", "/a", "#", "01", "-1", "+1", "0##", "1a", "0/~2", "1#/a"}}}));
 
-// Groups, with or without an IPv4 address instead of the last two, on both sides of a `::`, or without a
-// `::`.
+// Tests addresses with any number of groups before and after a `::`, and without a `::`. In both cases the
+// last two groups may be written as an IPv4 address.
 TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
   const Compiled ipv6 = format_of("ipv6");
   const auto groups = [](int num, bool has_ipv4) {
@@ -220,7 +220,7 @@ TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
     EXPECT_FALSE(has_text(ipv6, text)) << text;
 }
 
-// 23:59:60 UTC, written in the local time of every offset.
+// A leap second is 23:59:60 UTC. The test writes it in the local time of every offset.
 TEST(Time, ALeapSecondEndsADayInUtc) {
   const Compiled time = format_of("time"), date_time = format_of("date-time");
   const auto text = [](int minute_of_day, char sign, int offset) {

@@ -331,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"[]", "[1,null]"},
          {R"(["a"])", R"([1,"a"])"}},
         {R"({"not":{"contains":{"type":"string"}}})", {}, {"1", R"(["a"])"}},
-        // Members that only one of two closed objects declares.
+        // Each of two closed objects declares a member that the other does not declare.
         {R"({"type":"object","oneOf":[{"properties":{"a":{"type":"integer"},"b":{}},"additionalProperties":false},{"properties":{"a":{"type":"integer"},"c":{}},"additionalProperties":false}]})",
          {R"({"b":1})", R"({"a":1,"c":1})"},
          {R"({})", R"({"a":1})", R"({"b":1,"c":1})"}},

@@ -1,4 +1,4 @@
-// Random schemas of supported keywords, which are the same on every machine.
+// Makes random schemas from supported keywords. The schemas are the same on every machine.
 #pragma once
 
 #include <random>

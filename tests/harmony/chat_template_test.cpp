@@ -1,6 +1,6 @@
-// The template of the model's repository is not part of this repository. So the test of its lines is that a
-// text which shares none of them differs from line 1 on, and that the miniature's template is known as a
-// whole.
+// The template of the model's repository is not part of this repository, so no test compares with it.
+// Instead, a text that shares no line with that template must differ from line 1 on, and the miniature's
+// template must be recognised.
 #include "harmony/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(ReleasedTemplate, AnEmptyOrChangedTemplateDiffersFromItsFirstLineOn) {
   EXPECT_EQ(empty->text, "");
   const auto changed = difference_from_released(tiny_template() + "{{ 'more' }}");
   ASSERT_TRUE(changed);
-  EXPECT_EQ(changed->line, 1);  // the miniature's shares no line with the released one
+  EXPECT_EQ(changed->line, 1);  // the miniature's template shares no line with the released one
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ TEST(ShownSchema, NoArgumentsAndAnyObjectAreNotShown) {
     EXPECT_EQ(shown(schema), "()") << schema;
 }
 
-// Shows the schema of the official renderer's test, and other schemas that it shows completely.
+// The official renderer shows these schemas completely (the first is from its own test), so shown_schema()
+// returns them unchanged.
 TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   for (
       const char* schema :
@@ -131,7 +132,7 @@ TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   }
 }
 
-// Ten definitions that each refer to the next one ten times, and a chain of a thousand definitions.
+// Builds ten definitions that each refer to the next one ten times, and a chain of a thousand definitions.
 TEST(ShownSchema, WhatIsWrittenOutIsBounded) {
   std::string wide, chain;
   for (int n = 0; n < 10; ++n) {

@@ -18,9 +18,10 @@ inline std::string replaced(std::string text, std::string_view from, std::string
 inline std::string as_official_renderer(std::string text, const Json& messages) {
   text = replaced(text, "\n\n<|end|>", "<|end|>");  // the template ends instructions with a blank line,
   text =
-      replaced(text, "// default: celsius,\n", "// default: celsius\n");  // writes a comma after a default,
+      // the template writes a comma after a default
+      replaced(text, "// default: celsius,\n", "// default: celsius\n");
   text = replaced(text, "commentary json<|message|>", "commentary <|constrain|>json<|message|>");
-  for (const Json& message : messages)  // and a tool's result as a JSON string
+  for (const Json& message : messages)  // the template also writes a tool's result as a JSON string
     if (message["role"] == "tool")
       text = replaced(text, message["content"].dump(), message["content"].get<std::string>());
   return text;

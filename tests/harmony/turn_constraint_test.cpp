@@ -268,7 +268,7 @@ TurnRules with_budget(int max_reasoning_tokens, TurnRules rules = {}) {
   return rules;
 }
 
-// "x" is one token.
+// The text "x" is one token.
 const std::string kAnalysis{"<|channel|>analysis<|message|>"}, kNext{"<|end|><|start|>assistant"};
 
 TEST(TurnConstraint, AtItsBudgetReasoningMustEndAndNoMoreBegins) {

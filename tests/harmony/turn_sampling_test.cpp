@@ -27,7 +27,7 @@ class TurnSampler {
     TokenId token = legal[below(legal.size())];
     num_in_text_ = tiny().is_special(token) ? 0 : num_in_text_ + 1;
     if (num_in_text_ < 6) return token;
-    // The quote comes before the brackets, which are plain text inside an open string.
+    // The quote comes first: inside an open string, brackets are plain text and end nothing.
     for (const char* name : {"<|end|>", "<|call|>", "<|return|>", "\"", "]", "}"})
       if (const TokenId end = ids_of(name, tiny())[0]; has_token(mask, end)) return end;
     return token;

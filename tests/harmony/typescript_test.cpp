@@ -12,7 +12,7 @@ std::string property(const std::string& schema) {
   return type(R"({"type": "object", "properties": {"k": )" + schema + "}}");
 }
 
-// The expected text is the official renderer's output for the function of its own test.
+// The expected text is the official renderer's output for the function in the renderer's own test.
 TEST(Typescript, CommentsAreAboveAPropertyAndDefaultsAfterIt) {
   EXPECT_EQ(
       property(

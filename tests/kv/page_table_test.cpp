@@ -134,7 +134,8 @@ TEST(KvTokens, CountSequencesOfTheWholeContext) {
   EXPECT_EQ(kv_tokens(1029, 32768, 128), 32768);
   EXPECT_EQ(kv_tokens(8232, 32768, 128), 8 * 32768);
   EXPECT_EQ(kv_tokens(8222, 32768, 128), 8222LL * 32768 / 1029);
-  EXPECT_EQ(kv_tokens(20, 32, 128), 10 * 32);  // below a window every page is held in both kinds of layer
+  // a text within the window holds the same number of sliding and full pages
+  EXPECT_EQ(kv_tokens(20, 32, 128), 10 * 32);
 }
 
 TEST(SequencePages, AFailedReserveTakesNothing) {
@@ -179,7 +180,7 @@ TEST(SequencePagesDeathTest, AdvancingPastWhatWasReservedStopsTheProgram) {
 // Sequences start, grow and end at random while the pool is too small for all of them. At every moment each
 // page is free or held by exactly one sequence.
 TEST(SequencePages, NoPageIsLostOrSharedUnderRandomUse) {
-  std::mt19937 random(1);  // same numbers everywhere
+  std::mt19937 random(1);  // makes the same numbers on every platform
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   PagePool pool(85);
   std::list<SequencePages> sequences;

@@ -122,7 +122,7 @@ TEST(PrefixCache, PagesThatTwoFilledAtTheSameTimeBecomeOne) {
 }
 
 TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
-  Kv kv(40, 64);  // position 320 attends to 257 .. 320: pages 8, 9 and its own
+  Kv kv(40, 64);  // position 320 attends to positions 257 to 320, in pages 8, 9 and 10
   const SequencePages pages = kv.run(text(330));
   const Prefix known = kv.cache.find(text(330));
   EXPECT_EQ(known.full.size(), 10u);

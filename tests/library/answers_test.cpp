@@ -1,4 +1,4 @@
-// Answers of the C API: what a session says, remembers, constrains and cancels.
+// Tests answers of the C API: what a session says, remembers, constrains and cancels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -54,7 +54,7 @@ inline SessionPointer open_session(const ModelPointer& model, const Pairs& pairs
 }
 
 struct WholeAnswer {
-  nibble_status status{NIBBLE_OK};  // of the last nibble_session_next_event()
+  nibble_status status{NIBBLE_OK};  // status of the last call of nibble_session_next_event()
   std::string text, reasoning, call_name, call_id, arguments;
   std::vector<int32_t> tokens;
   nibble_event finished{};

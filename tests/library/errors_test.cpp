@@ -130,7 +130,7 @@ TEST_F(LibrarySessionErrors, EventsWithoutAnAnswerAreRefused) {
   EXPECT_THAT(nibble_last_error(), HasSubstr("sizeof(nibble_event)"));
 }
 
-// A program that was compiled when nibble_event ended earlier.
+// Simulates a program that was compiled when nibble_event had fewer members.
 TEST_F(LibrarySessionErrors, AnEventIsNotWrittenBeyondTheSizeThatTheProgramKnows) {
   ASSERT_EQ(nibble_session_send(session_.get(), "What is 17 + 25?"), NIBBLE_OK);
   nibble_event event{};

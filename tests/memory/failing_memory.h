@@ -16,7 +16,7 @@ struct Failures {
   static constexpr int64_t kAll{std::numeric_limits<int64_t>::max()};
 };
 
-// Makes these allocations fail during this object's lifetime.
+// Makes allocations fail while this object exists.
 class FailingMemory {
  public:
   explicit FailingMemory(const Failures& failures);

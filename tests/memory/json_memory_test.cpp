@@ -12,8 +12,8 @@
 namespace nibble {
 namespace {
 
-// Runs f() in its own thread, once for each of its allocations, which then fails. Returns the number of runs
-// that threw std::bad_alloc.
+// Runs f() in its own thread, once per allocation of f(), and makes this allocation fail. Returns the number
+// of runs that threw std::bad_alloc.
 template <typename Prepare, typename F>
 int fail_each(const Prepare& prepare, const F& f) {
   test::spare_this_thread();

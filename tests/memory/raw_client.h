@@ -17,7 +17,7 @@ namespace nibble::test {
 
 struct RawAnswer {
   enum class End {
-    kComplete,  // ended by its length or its last chunk
+    kComplete,  // the answer is complete by its Content-Length or its last chunk
     kClosed,    // the connection was closed before the end
     kSilence,   // no end came in time
     kGarbage,   // the answer was not HTTP

@@ -41,7 +41,8 @@ std::vector<float> model_with_a_script(std::span<const TokenId> context) {
   std::vector<float> logits(kToyVocab, 0.0f);
   const auto last = std::find(context.rbegin(), context.rend(), start);
   const auto num_since =
-      static_cast<size_t>(last - context.rbegin());  // of the tokens after <|start|>, one is "assistant"
+      // number of tokens after the last <|start|>; the first of them is "assistant"
+      static_cast<size_t>(last - context.rbegin());
   const std::vector<TokenId>& told = *script.load();
   const size_t place = last == context.rend() ? context.size() - 1 : num_since - 1;
   logits[place < told.size() ? static_cast<size_t>(told[place]) : 64 + place % 20] = 1000;
@@ -51,7 +52,7 @@ std::vector<float> model_with_a_script(std::span<const TokenId> context) {
 struct Case {
   std::string name, method, path, body;
   std::string answer{"<|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant"};
-  bool is_same{true};  // whether the answer to the same request is the same, except numbers and ids
+  bool is_same{true};  // whether repeating the request gives the same answer, apart from numbers and ids
   friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 };
 
@@ -112,7 +113,8 @@ std::vector<Case> cases() {
       {"ollama_whole", "POST", "/api/chat",
        R"({"model": "toy", "stream": false, "options": {"num_predict": 40}, )" + hi + "}", final},
       {"tokenize", "POST", "/tokenize", R"({"prompt": "Hello there", "return_token_strs": true})"},
-      {"tokenize_long", "POST", "/tokenize", R"({"prompt": ")" + long_text + R"("})"},  // in the parse pool
+      // long enough for the parse pool
+      {"tokenize_long", "POST", "/tokenize", R"({"prompt": ")" + long_text + R"("})"},
       {"models", "GET", "/v1/models", ""},
       {"status", "GET", "/status.json", "", "", false},
       {"metrics", "GET", "/metrics", "", "", false},
@@ -147,7 +149,8 @@ void scrub(Object& value) {
     for (Object& part : value) scrub(part);
 }
 
-// The JSON of a body: its lines without "data: ", or all of it. Lines of several choices come in any order.
+// Returns the JSON of a body: its lines without "data: ". Sorts the lines by choice, because lines of several
+// choices come in any order.
 std::string scrubbed(std::string_view body) {
   std::vector<std::pair<int, std::string>> lines;
   while (!body.empty()) {
@@ -287,7 +290,7 @@ class ServerMemory : public ServerMemoryOfConnections, public testing::WithParam
 INSTANTIATE_TEST_SUITE_P(All, ServerMemory, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-// Returns how many allocations of a case fail, each in its own run. NIBBLE_MEMORY_TESTS raises the number.
+// Returns how many allocations of a case fail, each in its own run. NIBBLE_MEMORY_TESTS sets another number.
 int64_t num_tried() {
   const char* given = std::getenv("NIBBLE_MEMORY_TESTS");
   return given ? std::atoll(given) : 60;
@@ -317,7 +320,8 @@ TEST_P(ServerMemory, AnAllocationThatFailsEndsAtMostItsRequest) {
   ASSERT_NO_FATAL_FAILURE(check_ends());
 }
 
-// Requests that need large pieces of memory for their bodies, for the data made of them, or for the answers.
+// Returns requests that need large pieces of memory for their bodies, for the data made of them, or for the
+// answers.
 std::vector<Case> large_cases() {
   std::string text, numbers;
   for (int i = 0; i < 40'000; ++i) text += "word ";
@@ -353,7 +357,7 @@ TEST_P(ServerMemoryInBursts, ALackOfLargePiecesEndsAtMostItsRequest) {
   ASSERT_NO_FATAL_FAILURE(check_ends());
 }
 
-// Connections that are closed without a request, within one, or after one whose answer is not read.
+// Closes connections before a request, within a request, or after a request whose answer is not read.
 TEST_F(ServerMemoryOfConnections, AConnectionThatIsClosedLeavesNothing) {
   const std::string request = R"({"prompt": "a", "max_tokens": 30, "stream": true})";
   const std::string head = fmt::format(

@@ -51,7 +51,7 @@ inline OwnedTensor as_dtype(const std::vector<float>& values, const Shape& shape
   return tensor;
 }
 
-struct Order {  // of a tensor of experts in a file
+struct Order {  // how a file stores a tensor of experts
   DType dtype;
   bool is_transposed;  // [E, cols, rows], as transformers writes it
 };
@@ -69,7 +69,8 @@ inline OwnedTensor expanded(const Matrix& first, int num_experts, const Order& o
   return as_dtype(values, {experts, cols, rows}, order.dtype);
 }
 
-// `original`: the weights of the same checkpoint.
+// Replaces the MXFP4 experts in `tensors` by experts that are stored as `order` says. `original`: the weights
+// of the same checkpoint.
 inline void expand_experts(OwnedTensors& tensors, const Weights& original, const Order& order) {
   for (size_t n = 0; n < original.layers.size(); ++n) {
     const LayerWeights& layer = original.layers[n];

@@ -1,4 +1,5 @@
-// Experts of files in other types than MXFP4: which format is chosen, and which values arrive there.
+// Tests experts that files store in other types than MXFP4: which format is chosen, and which values the
+// converted experts have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Hidden 64 and width 32: gate_up is square [64, 64], so that only down shows the order of both.
+// Hidden 64 and width 32: gate_up is square [64, 64], so only the shape of down shows whether both are
+// transposed.
 Config square_up_config() {
   Config config = small_config();
   config.intermediate = 32;
@@ -45,7 +47,7 @@ std::vector<float> all_values(const Weights& weights) {
   return all;
 }
 
-// Runs every format; `only` restricts it.
+// Rules of a backend that runs experts in `formats`. `asked`: the format of --experts.
 ExpertRules rules_for(std::vector<Format> formats, std::optional<Format> asked = {}) {
   return {.asked = asked,
           .runs = [formats](Format format) { return std::ranges::count(formats, format) > 0; },
@@ -70,7 +72,7 @@ class Experts : public testing::Test {
     write_checkpoint(file, tensors_, to_json(config_));
     return file;
   }
-  // Opens what write() writes and makes the choice.
+  // Opens the file that write() writes, and chooses the formats of its experts.
   Weights decided(const ExpertRules& rules) {
     Weights weights = open_weights(write());
     decide_experts(weights, rules, pool_);
@@ -194,7 +196,7 @@ TEST_F(Experts, RoundedToMxfp4HaveTheCodesOfTheSpecificationsRule) {
   const Weights weights = decided(rules_for({Format::kMxfp4}, Format::kMxfp4));
   EXPECT_THAT(describe_experts(weights), HasSubstr("F32 in the file, rounded to MXFP4"));
   const auto made = convert_experts(std::make_shared<const Weights>(weights), pool_);
-  // [E, I, H] in the file: row r of expert e is column r.
+  // The file stores [E, I, H], so row r of expert e is column r in the file.
   std::vector<float> row(96);
   for (size_t c = 0; c < row.size(); ++c)
     std::memcpy(&row[c], &tensor(0, "down_proj").bytes[4 * ((3 * 96 + c) * 64 + 17)], 4);
@@ -252,7 +254,8 @@ TEST_F(Experts, AreWrittenInMxfp4IfTheyAreExactOrMayBeRounded) {
   EXPECT_EQ(error_of([&] { open_source(write(), ExpertRounding::kToMxfp4); }), "accepted");
 }
 
-// gate and up are two tensors of a GGUF file, of different types: rows alternate.
+// gate and up are two tensors of different types in a GGUF file; the rows of the result alternate between
+// them.
 TEST(StoredExperts, OfTwoTensorsAlternateTheirRowsWhateverTheirTypes) {
   constexpr int kRows{68}, kCols{64}, kExperts{3};
   const size_t half = size_t{kRows} / 2 * kCols * kExperts;

@@ -59,7 +59,7 @@ TEST(StepCost, TheActiveExpertsAloneReadThese) {
     const auto costs = step_costs(config, {}, 1, 1);
     const size_t num_active = static_cast<size_t>(config.num_layers) * 4;
     return of(costs, Operation::kExpertsUp).weight_bytes + of(costs, Operation::kExpertsDown).weight_bytes -
-           num_active * (5760 + 2880) * 2;  // without their biases
+           num_active * (5760 + 2880) * 2;  // without the BF16 biases of up (5,760) and down (2,880)
   };
   EXPECT_EQ(experts(k20b), 1'269'043'200u);
   EXPECT_EQ(experts(k120b), 1'903'564'800u);

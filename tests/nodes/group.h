@@ -1,4 +1,4 @@
-// Runs nodes as threads of a test, which join over the loopback device.
+// Runs the nodes of a group as threads of a test. The nodes join over the loopback device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ class Followers {
         try {
           const auto backend = make_rank(whole, mine);
           follow(*backend, *links, whole->config);
-        } catch (const NodeLost&) {  // the head gets the error too
+        } catch (const NodeLost&) {  // expected: the head gets the same error
         }
       });
   }
@@ -102,7 +102,7 @@ class SharedBackend final : public Backend {
               return cpu::make(share_of(*all, mine.links->share()), mine, own);
             },
             split) {}
-  // `group`: group of the ranks' devices.
+  // `group`: the id by which the ranks' devices find each other.
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
                 const MakeRank& make_rank, ExpertSplit split = ExpertSplit::kUnits,
                 const GroupId& group = {}) {
@@ -126,7 +126,7 @@ class SharedBackend final : public Backend {
 
  private:
   std::unique_ptr<Followers> followers_;
-  std::unique_ptr<Backend> backend_;  // destroyed first, which ends the followers
+  std::unique_ptr<Backend> backend_;  // declared last, so destroyed first: its destructor ends the followers
 };
 
 }  // namespace nibble::nodes

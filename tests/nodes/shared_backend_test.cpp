@@ -117,8 +117,8 @@ TEST(SharedBackend, OfWholeExpertsHasTheWholeModelsLogitsForEitherKindOfActivati
          std::vector<std::vector<int>>{{1, 1}, {7, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
       const std::vector<float> shared = logits_of(
           std::make_unique<SharedBackend>(weights, parts, options_of_node(), own, ExpertSplit::kWhole), ids);
-      // If float32 sums decide how an activation is rounded to int8, it may differ by one step: 1/254 of the
-      // largest activation of its block.
+      // A float32 sum can decide how an activation is rounded to int8. Then the activation may differ by one
+      // code: 1/127 of the largest activation of its block.
       EXPECT_LT(relative_error(shared, whole), activations == cpu::ExpertActivations::kFloat ? 1e-3 : 1e-2)
           << parts.size();
     }

@@ -78,7 +78,9 @@ class Model {
   }
 
  private:
-  static constexpr int kNumPages{800};  // 12,800 positions: all prompts together, with 64 more tokens each
+  // two pages per 32 positions (full and sliding layers): 12,800 positions, enough for all prompts with 64
+  // more tokens each
+  static constexpr int kNumPages{800};
 
   TokenId likeliest(const float* logits) const {
     return static_cast<TokenId>(std::max_element(logits, logits + weights_.config.vocab) - logits);

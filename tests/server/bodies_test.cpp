@@ -25,7 +25,7 @@ ServerOptions room_for_three_bodies() {
   return options;
 }
 
-// Takes the whole budget for bodies, when the I/O thread has freed it. Fails if a part of it is never freed.
+// Takes the whole budget for bodies, once the I/O thread has freed it. Fails if a part of it is never freed.
 void expect_all_room_for_bodies(const Running& running) {
   std::string answer;
   for (int i = 0; i < 1000 && !answer.starts_with("HTTP/1.1 200 "); ++i) {

@@ -27,7 +27,7 @@ TEST(ServerFairness, AShortRequestIsAnsweredWhileALongPromptRuns) {
   running.wait_for_step(1);
   quick.post("/v1/completions", completion(20, 2));
   running.wait_for_answers(2);
-  running.backend.gate.release(3);  // one for the running step, and one for each token
+  running.backend.gate.release(3);  // ends the running step, and runs one step for each of the two tokens
   EXPECT_THAT(quick.read(), HasSubstr("\"text\":\"!!\""));
   EXPECT_LE(running.backend.num_begun, 4);
   running.open_gate();

@@ -33,7 +33,7 @@ std::vector<float> endless_chat(std::span<const TokenId> context) {
   return logits;
 }
 
-// `num_tokens`: of the content, after those of the header.
+// `num_tokens`: tokens of the content, without those of the header.
 std::string chat(int num_tokens, const std::string& more = R"("resumable": true)") {
   return fmt::format(
       R"({{"messages": [{{"role": "user", "content": "abc"}}], "max_tokens": {}, "temperature": 0, )"
@@ -57,7 +57,7 @@ std::string id_in(const std::string& head) {
   return head.substr(begin + kName.size(), head.find("\r\n", begin) - begin - kName.size());
 }
 
-// The numbers of the events in the bytes of an answer.
+// Returns the numbers of the events in the bytes of an answer.
 std::vector<int> numbers_in(const std::string& bytes) {
   std::vector<int> numbers;
   for (size_t at = bytes.find("id: "); at != std::string::npos; at = bytes.find("id: ", at + 1))
@@ -81,7 +81,7 @@ TEST(Resume, AnAnswerGoesOnWithoutItsConnectionAndIsReadFromAnyEvent) {
   {
     const Connection connection(running.server.port());
     connection.post("/v1/chat/completions", chat(6));
-    id = id_in(connection.read_until("\r\n\r\n"));  // it comes before the first token
+    id = id_in(connection.read_until("\r\n\r\n"));  // the header with the id is sent before the first token
     ASSERT_THAT(id, StartsWith("ans_"));
     running.backend.gate.release(6);
     connection.read_until("id: 1\n");
@@ -150,7 +150,7 @@ TEST(Resume, AnAnswerThatNobodyReadsIsStoppedAfterItsTime) {
   }
   running.backend.gate.release(1);
   running.wait_for_step(2);
-  std::this_thread::sleep_for(500ms);  // ten times keep_time, in which the model answers nothing
+  std::this_thread::sleep_for(500ms);  // the model answers nothing for ten times keep_time
   running.backend.gate.release(2);
   test::wait_until([&] { return running.engine.state().num_running == 0; });
   EXPECT_THAT(ask(running, "GET", "/v1/answers/" + id), StartsWith("HTTP/1.1 404 "));

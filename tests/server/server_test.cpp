@@ -48,7 +48,8 @@ TEST(Server, AnAnswerRepeatsNoMoreOfItsPromptsThanABodyMayHave) {
     return running.ask(fmt::format(R"({{"prompt": ["{}", "{}"], "n": {}, "max_tokens": 1, "echo": {}}})",
                                    prompt, prompt, n, echo));
   };
-  EXPECT_THAT(answer(8, "true"), StartsWith("HTTP/1.1 200 "));  // 2 * 8 * 20 bytes
+  // 2 prompts of 20 bytes, repeated in 8 choices each: 320 bytes
+  EXPECT_THAT(answer(8, "true"), StartsWith("HTTP/1.1 200 "));
   const std::string refusal = answer(9, "true");
   EXPECT_THAT(refusal, StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(refusal, HasSubstr("repeat 360 bytes of prompts, but at most 320 are accepted"));

@@ -63,7 +63,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   EXPECT_EQ(running.end, ServerEnd::kComplete);
 }
 
-// Each test runs in its own process, which exits in the middle of its work.
+// Each test runs in its own process. The process exits in the middle of its work.
 class EndOfTheProcess : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

@@ -179,7 +179,7 @@ TEST(StreamDifferential, AStreamAndAWholeAnswerAreOneMessageHoweverTheTextIsCut)
     num_reasonings += message.contains("reasoning");
     num_contents += message["content"].is_string() && message["content"] != "";
   }
-  // The comparison is only worth something with enough streams of each kind.
+  // Without enough streams of each kind, the comparison would test too little.
   EXPECT_GT(num_cut, kNumSplits / 2);
   EXPECT_GT(num_calls, kNumSplits / 20);
   EXPECT_GT(num_contents, kNumSplits / 4);

@@ -30,7 +30,7 @@ TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
     last = relative_l2(kernels);
   }
   std::vector<KernelChoice> mixed = in_float;
-  mixed.push_back({Operation::kProject, "Q8_0", "INT8", "strip", ""});  // one layer of several
+  mixed.push_back({Operation::kProject, "Q8_0", "INT8", "strip", ""});  // some layers of project run in int8
   EXPECT_GT(relative_l2(mixed), relative_l2(in_float));
 }
 

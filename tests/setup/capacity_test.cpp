@@ -38,11 +38,11 @@ TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they begin inside
   // a page.
   EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_pages, 33 + 21);
-  // A short context needs no more pages than it has.
+  // A context of 64 tokens needs only its own 2 pages in each kind of layer.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_pages, 2 + 2);
 }
 
-// A backend whose memory is 1,000 bytes of weights and 10 bytes per page.
+// Returns the memory plan of a backend that has 1,000 bytes of weights and 10 bytes per page.
 MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
   return {.weight_bytes = 1000, .kv_bytes = static_cast<size_t>(10 * options.num_pages)};
 }
@@ -64,7 +64,8 @@ class ServingCapacity : public testing::Test {
   BackendRow row_{find_backend("cpu")};
   ResolvedSettings setup_{resolve({})};
   const Model model_{open_model("synthetic:gpt-oss-20b", {})};
-  const Capacity capacity_{3200, 4};  // 100 pages for each sequence, and 5 for its window
+  // 3,200 tokens for each of 4 sequences: 100 pages of full layers, and 5 of sliding layers
+  const Capacity capacity_{3200, 4};
 };
 
 TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
@@ -88,7 +89,7 @@ TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
   EXPECT_EQ(most(bytes(7)), 7);
   EXPECT_EQ(most(bytes(7) - 1), 6);
   EXPECT_EQ(most(bytes(1) - 1), 0);
-  // This is the number of pages that a step can address.
+  // 2^20 is the number of pages that a step can address.
   EXPECT_EQ(most(size_t{1} << 40), (1 << 20) / 100);
 }
 

@@ -28,7 +28,8 @@ std::string refusal_beside(const char* model, const char* how, const char* token
 TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
   EXPECT_THAT(refusal_beside("tiny", "model=synthetic:gpt-oss-20b"),
               HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
-  // Both have as many tokens, but different ones: synthetic weights have a vocabulary of the 256 bytes.
+  // Both vocabularies have the same number of tokens, but different tokens: synthetic weights have a
+  // vocabulary of the 256 bytes.
   const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
   EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("differs between synthetic:"));
   EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");

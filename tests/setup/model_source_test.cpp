@@ -90,7 +90,7 @@ TEST_F(ModelSourceTest, ACacheEntryWithoutRefsIsItsNewestSnapshot) {
   write(snapshots / "only/config.json", "{}");
   EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / snapshots / "only");
 
-  // By name, the newest snapshot is neither the first nor the last.
+  // In the order of names, the newest snapshot is neither the first nor the last.
   write(snapshots / "before/config.json", "{}");
   write(snapshots / "zero/config.json", "{}");
   const auto now = fs::file_time_type::clock::now();

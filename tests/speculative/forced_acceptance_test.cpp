@@ -28,7 +28,8 @@ struct NamedCost {
   const char* name;
   Cost cost;
 };
-// The 120b on an H200 (docs/speculation.md): linear interpolation of measurements with one sequence.
+// Returns the cost of a step of the 120b on an H200 (docs/speculation.md), interpolated linearly between
+// measurements with one sequence.
 Cost between(const std::array<double, 8>& ms) {
   return [=](int num_rows) {
     constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};
@@ -93,7 +94,7 @@ Played play(const Cost& cost, int num_sequences, const Text& text, std::optional
   SpeculationOptions options{.drafters = {make}, .by_cost = !depth};
   if (depth) options.max_drafts = std::max(1, *depth);
   Speculator speculator(options);
-  num_drafters = 0;  // the speculator may have made a drafter to inspect it
+  num_drafters = 0;  // do not count a drafter that the speculator made only to inspect it
   std::vector<std::unique_ptr<Track>> tracks;
   std::vector<Speculator::Choice> choices;
   for (int n = 0; n < num_sequences; ++n) {
@@ -142,9 +143,10 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// The controller's estimate of a drafter fluctuates with its last drafts. It must not stop drafts that gain
-// only a little. The draws are fixed: if a sequence's few counts are taken as they are (kTakenForChance of 0
-// in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978; with it the minimum is 0.985.
+// The controller's estimate of a drafter fluctuates with its last drafts. The controller must not stop drafts
+// that gain only a little. The draws are fixed. If a sequence's few counts are taken as they are
+// (kTakenForChance of 0 in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978 of the best
+// speed. With kTakenForChance the minimum is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {
   for (const double chance : {0.4, 0.42, 0.45, 0.5, 0.55, 0.6})
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;

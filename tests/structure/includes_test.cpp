@@ -195,7 +195,8 @@ bool has_rooms(std::string_view folder) {
 
 std::string_view stem_of(std::string_view file) { return file.substr(0, file.rfind('.')); }
 
-// Returns the room of `file`. It is named by its folder or, for a file outside the room folders, by its stem.
+// Returns the room of `file`. A room is named by its folder or, for a file outside the room folders, by its
+// stem.
 std::optional<Room> room_of(std::string_view file) {
   const std::string_view stem = stem_of(file);
   const std::string_view folder = file.substr(0, file.rfind('/'));
@@ -373,7 +374,7 @@ TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {
   EXPECT_THAT(complaints_about("cli/run.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
 }
 
-// For each stem, the stems that its files include.
+// Maps each stem to the stems that its files include.
 using Stems = std::map<std::string, std::set<std::string>>;
 
 void add_includes(Stems& stems, const std::string& file, std::istream& text) {
@@ -408,7 +409,7 @@ class CircleSearch {
 
   const Stems& stems_;
   std::vector<std::string> path_, circles_;
-  std::set<std::string> done_;  // stems through which no other circles lead
+  std::set<std::string> done_;  // stems for which all circles have been found
 };
 
 std::vector<std::string> circles_of(const std::map<std::string, std::string>& texts) {

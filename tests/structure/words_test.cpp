@@ -14,7 +14,7 @@
 namespace nibble::test {
 namespace {
 
-constexpr size_t kMostColumns{110};  // as in .clang-format
+constexpr size_t kMostColumns{110};  // the column limit in .clang-format
 
 void expect_narrow_comments(const SourceFile& file) {
   std::istringstream lines(file.text), comments(comments_of(file.text));

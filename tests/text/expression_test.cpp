@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Expression, WhitespaceIsUnicodesAndSoWithoutTheMongolianVowelSeparator) {
-  // These are all characters of White_Space, which has not changed since Unicode 6.3.
+  // Lists all characters of White_Space. The list has not changed since Unicode 6.3.
   for (const std::string space :
        {"\t",     "\n",     "\v",     "\f",     "\r",     " ",      "\u0085", "\u00A0", "\u1680",
         "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008",

@@ -53,7 +53,7 @@ std::string error_with(const std::string& place, const json& value) {
   return error(file);
 }
 
-// As transformers' tokenizers: an added token is recognised in any text, and is text where it is decoded.
+// As in transformers' tokenizers: an added token is recognised in any text, and decoding it gives its text.
 TEST(TokenizerJson, AnAddedTokenThatIsNotSpecialIsTextWithItsOwnId) {
   json file = small_file();
   file["added_tokens"].push_back({{"id", 301}, {"content", "<tool>"}, {"special", false}});
@@ -67,7 +67,7 @@ TEST(TokenizerJson, AnAddedTokenThatIsNotSpecialIsTextWithItsOwnId) {
   EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{257, 301}), "ab<tool>");
 }
 
-// Otherwise users' text could contain control tokens.
+// A name of harmony's form must be special: otherwise users' text could contain control tokens.
 TEST(TokenizerJson, ANameOfHarmonysFormIsSpecialWhateverTheFileSays) {
   json file = small_file();
   file["added_tokens"][0]["special"] = false;
@@ -87,7 +87,7 @@ TEST(TokenizerJson, MergesAreTakenInTheFilesOrder) {
   file["model"]["ignore_merges"] = false;
   file["model"]["merges"] = pairs({{"\u0120", "a"}, {"a", "b"}});
   EXPECT_THAT(ids(file, " ab"), ElementsAre(256, 'b'));
-  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in the reverse order of ids
+  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // merges in the reverse order of their ids
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
 }
 

@@ -185,8 +185,8 @@ TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
   EXPECT_EQ(o200k().decode(ordinary(o200k(), letters)), letters);
 }
 
-// One piece of 1000 spaces. The ids are those of Hugging Face's tokenizers 0.23.3. (The longest o200k token
-// has 128 spaces.)
+// Encodes one piece of 1000 spaces. The expected ids are those of Hugging Face's tokenizers 0.23.3. (The
+// longest o200k token has 128 spaces.)
 TEST(Tokenizer, ALongRunIsSplitAsByHuggingFace) {
   EXPECT_THAT(ordinary(o200k(), std::string(1000, ' ')),
               ElementsAre(72056, 72056, 72056, 72056, 72056, 72056, 72056, 9344, 27240));

@@ -107,8 +107,8 @@ struct DraftedWay {
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// Returns the ways to measure. Their drafters read `profile` and `draw_seed` at the start of each run, so
-// both must outlive the result.
+// Returns the ways to measure. The drafters of the ways read `profile` and `draw_seed` at the start of each
+// run, so both arguments must outlive the result.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);

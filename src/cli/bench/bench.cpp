@@ -78,7 +78,7 @@ constexpr CommandRow kMeasurements[]{
 struct BenchOptions : BenchFlags {
   std::vector<std::string> prompt_lengths{"512"}, output_lengths{"128"}, depths{"0"};
   bool as_csv{false};
-  std::string preset, draft_head;  // empty: none
+  std::string preset, draft_head;  // empty: not given
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {
@@ -183,7 +183,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
       fmt::format("{}: {}", options.preset.substr(0, options.preset.find(':')), run.name);
   if (run.is_grid()) return bench(options, run.tests(), settings, command_line, preset_run);
   settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
-  // Random weights have no vocabulary of their own.
+  // Random weights have no vocabulary, so the tokenizer of single bytes is used.
   if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
   RecordFile file(options.record);
   const RunOutput output = bench_clients({.model = options.model,

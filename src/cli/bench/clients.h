@@ -15,7 +15,7 @@ struct ClientsOptions {
   // Tokens per request: of the prompt (at least 1) and of the answer (at least 2).
   int num_prompt_tokens, num_output_tokens;
   int num_repetitions{5}, num_warmups{1};
-  std::string preset_run{};  // "spark: ladder-qkv-o"; empty: none
+  std::string preset_run{};  // preset and run, such as "spark: ladder-qkv-o"; empty: no preset
 };
 
 RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,

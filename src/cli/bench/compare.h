@@ -17,12 +17,13 @@ Runs read_runs(const std::filesystem::path& path);
 
 struct ComparedRuns {
   std::string text;  // Markdown: a table of the tests in both files, and a list of other differences
-  std::vector<std::string> slower, undecided;  // tests in which file B is slower; tests with too few samples
+  // names of the tests in which file B is slower, and of tests with too few samples
+  std::vector<std::string> slower, undecided;
 };
 
 // Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges
 // the samples of all runs of a file. Throws InputError if the runs share no test or did different work
-// (model, backend, formats of operations); it names the first difference.
+// (model, backend, formats of operations); the message names the first difference.
 ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
 
 // Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws InputError if a

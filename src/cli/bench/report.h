@@ -20,7 +20,7 @@ namespace nibble::cli {
 
 struct BenchSetup {
   RunRecord record;
-  std::string preset_run{};  // "spark: grid-bf16"; empty: none
+  std::string preset_run{};  // preset and run, such as "spark: grid-bf16"; empty: no preset
   std::string model;
   size_t weight_bytes{0}, num_parameters{0};
   std::string backend;
@@ -45,7 +45,8 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// CSV with one row per test: its figures, and the machine, program and settings.
+// Return the header of a CSV table and a row of it. A row has a test's figures, and the machine, program and
+// settings.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

@@ -82,7 +82,8 @@ class LoadRunner {
       for (const TimedAnswer& answer : warmup.answers) check_warmup(answer);
       result.num_warmups = static_cast<int>(warmup.answers.size());
     }
-    // Round num_sent_ up to whole passes over the trace, so that each load begins with its first request.
+    // Round num_sent_ up to whole passes over the trace, so that each load begins with the trace's first
+    // request.
     if (const uint64_t size = trace_.requests.size(); size > 0)
       num_sent_ = (num_sent_ + size - 1) / size * size;
     LoadAnswers run = send(load, count, plan_.min_seconds);

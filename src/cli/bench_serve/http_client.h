@@ -22,7 +22,8 @@
 
 namespace nibble::cli {
 
-// A failed request: `kind` is its class, by which failures are counted; `example` is its own message.
+// A failed request. `kind`: the class under which the failure is counted. `example`: the message of this
+// failure.
 struct HttpFailure {
   std::string kind, example;
 

@@ -56,7 +56,8 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // largest number of concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // For each answer, the prompt tokens that were not in the prefix cache, divided by est_ppt.
+  // Percentiles over the answers. The speed of an answer is the number of its prompt tokens outside the
+  // prefix cache, divided by its est_ppt.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // [kind of error]
 
@@ -64,10 +65,11 @@ struct LoadSummary {
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
   double output_tokens_per_second() const { return static_cast<double>(num_output_tokens) / seconds; }
   double tokens_per_second() const { return prompt_tokens_per_second() + output_tokens_per_second(); }
-  // Output tokens per second of one stream: 1 / median TPOT.
+  // Returns the output tokens per second of one stream: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
-// `answers` must not be empty. `latency`: result of base_latency(); without it, est_ppt is unknown.
+// Returns a summary of `answers`; there must be an answer. `latency`: the result of base_latency(); without
+// it, est_ppt is unknown.
 LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency = {});
 
 }  // namespace nibble::cli

@@ -8,7 +8,8 @@
 namespace nibble::cli {
 
 // With `num_clients` (closed loop), each client sends its next request after its last answer. With `rate`
-// (open loop), requests arrive at this rate, even while others run. With neither, a trace states the times.
+// (open loop), requests arrive at this rate, even while others run. With neither, a trace states when each
+// request arrives.
 struct BenchLoad {
   std::optional<int> num_clients{};
   std::optional<double> rate{};  // requests per second

@@ -18,7 +18,7 @@ namespace nibble::cli {
 
 // The loads to measure, in order, or a search for the highest rate at which the server holds the SLO.
 struct LoadPlan {
-  std::vector<BenchLoad> loads;  // empty: a search
+  std::vector<BenchLoad> loads;  // empty: search for the highest rate instead
   std::optional<RequestCount> requests, warmup;
   double timeout_seconds{0};  // limit per request
   bool keeps_answers{false};  // set by --token-times

@@ -32,7 +32,7 @@ bool has_text(const Json& choice) {
 
 void read_delta(const Json& delta, StreamEvent& event) {
   if (is_text(delta, "content")) event.content += delta["content"].get_ref<const std::string&>();
-  // Servers have one of these names, or both with the same text.
+  // Servers use one of these names, or both with the same text.
   for (const char* name : {"reasoning_content", "reasoning"})
     if (is_text(delta, name)) {
       event.reasoning += delta[name].get_ref<const std::string&>();

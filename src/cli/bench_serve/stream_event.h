@@ -12,10 +12,10 @@ namespace nibble::cli {
 
 struct StreamEvent {
   bool has_text{false};           // includes reasoning and tool calls
-  bool has_choice{false};         // false: the stream's last event, which has only the usage
+  bool has_choice{false};         // false for the stream's last event, which has only the usage
   bool is_done{false};            // "[DONE]"
   std::string content{};          // text of a chat
-  std::string reasoning{};        // the model's reasoning before it
+  std::string reasoning{};        // the model's reasoning before the content
   std::string finish_reason{};    // set in the last event of a choice
   std::vector<int64_t> tokens{};  // ids, if requested
   std::optional<int64_t> num_prompt_tokens{}, num_output_tokens{}, num_cached_tokens{};

@@ -9,7 +9,7 @@
 
 namespace nibble::cli {
 
-// Names of the commands, for completion.
+// Returns the names of the commands, for completion.
 std::vector<ChatName> chat_names();
 
 // Runs `line` if it is a command, otherwise sends it to the model. Throws InputError.

@@ -42,7 +42,7 @@ class Conversation {
   CatchInterrupt& interrupt_;
   std::vector<harmony::ChatMessage> messages_;
   std::vector<std::string> attached_;  // texts to append to the next question
-  std::string question_;               // the last question that was sent; empty: none
+  std::string question_;               // the last question that was sent; empty if no question was sent
   size_t num_before_{0};               // number of messages before question_
 };
 

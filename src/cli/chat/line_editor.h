@@ -45,7 +45,7 @@ class LineEditor {
   void remember(const std::string& line);
 
   const CatchInterrupt& interrupt_;
-  std::filesystem::path history_file_;  // empty: none
+  std::filesystem::path history_file_;  // empty: the history is not saved
   Complete complete_;
   std::string prompt_;
   locale_t locale_;

@@ -47,7 +47,7 @@ void add_sampling(Json& body, const Settings& settings) {
   if (!settings.stop.empty()) body["stop"] = settings.stop;
 }
 
-// Token counts as the server reports them, and times as they were seen here.
+// Returns the token counts that the server reported and the times that this client measured.
 std::string stats_of(const TimedAnswer& times) {
   const int64_t num_output = times.num_output_tokens.value_or(static_cast<int64_t>(times.events.size()));
   std::string text = fmt::format("{} prompt tokens", times.num_prompt_tokens.value_or(0));

@@ -14,7 +14,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  int take();  // returns the number of a pending signal and consumes it; 0: none
+  int take();  // returns the number of a pending signal and consumes it; 0 if no signal is pending
 
  private:
   sigset_t held_, previous_;

@@ -14,7 +14,8 @@ namespace nibble::cli {
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
 // Returns the small files that a GGUF file contains. A file written by nibble contains all of them. Any other
-// file has only vocabulary and template; a generation_config.json with harmony's stop tokens is added.
+// file has only the vocabulary and the template, so a generation_config.json with harmony's stop tokens is
+// added.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

@@ -15,7 +15,8 @@ struct QualityComparison {
   size_t num_scored{0};  // number of compared tokens
 };
 
-// Both backends must be made with `room`, apart from formats. `report` counts compared tokens.
+// Returns how far the results of `quantised` are from those of `unquantised`. Both backends must be made with
+// the options `room`, except for their formats. `report` counts compared tokens.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                                  const TextWindows& windows, const ReportProgress& report = {});
 

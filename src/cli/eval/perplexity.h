@@ -26,7 +26,7 @@ struct TextWindows {
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
-  // Number of predicted tokens: all tokens of each window except its first.
+  // Returns the number of predicted tokens: all tokens of each window except its first.
   size_t num_scored() const { return count * (length - 1); }
 };
 // Cuts at most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.

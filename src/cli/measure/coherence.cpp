@@ -20,7 +20,7 @@ namespace nibble::cli {
 namespace {
 
 constexpr std::string_view kRightNumber{"42"};
-constexpr size_t kMostShown{160};  // bytes of an answer in a line
+constexpr size_t kMostShown{160};  // most bytes of an answer that a line shows
 
 std::vector<TokenId> question_tokens(const Tokenizer& tokenizer) {
   harmony::Chat chat;

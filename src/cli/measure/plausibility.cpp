@@ -14,7 +14,8 @@ double share_of(const BenchResult& result, double read_bandwidth) {
   return statistics_of(result.tokens_per_second).mean * result.bytes_per_token() / read_bandwidth;
 }
 
-// Returns a sentence if the longer test took less time; otherwise empty. Both have the same kind and depth.
+// Returns a sentence if the longer test took less time, otherwise an empty text. Both tests have the same
+// kind and depth.
 std::string impossible_time(const BenchResult& shorter, const BenchResult& longer) {
   const double short_seconds = shorter.test.num_tokens / median_speed(shorter),
                long_seconds = longer.test.num_tokens / median_speed(longer);
@@ -23,7 +24,8 @@ std::string impossible_time(const BenchResult& shorter, const BenchResult& longe
                      short_seconds, name(longer.test), long_seconds);
 }
 
-// Returns a sentence if the deeper test was faster; otherwise empty. Both have the same kind and length.
+// Returns a sentence if the test at the greater depth was faster, otherwise an empty text. Both tests have
+// the same kind and length.
 std::string impossible_depth(const BenchResult& shallow, const BenchResult& deep) {
   if (compare_speeds(shallow.tokens_per_second, deep.tokens_per_second).b_is != Comparison::kFaster)
     return {};

@@ -30,7 +30,7 @@ Sizes sizes_of_spark() {
           .output_length = 64,
           .head_prompt_length = 2048};
 }
-// Sizes for a small model on a CPU, to test the same runs.
+// Returns sizes for the same runs with a small model on a CPU, for tests.
 Sizes sizes_of_small_spark() {
   return {.prompt_lengths = {16, 32},
           .output_lengths = {4, 8},
@@ -158,7 +158,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
   } else {
     for (const BenchTest& test : run.tests()) {
       const bool is_decode = test.kind == BenchKind::kDecode;
-      if (is_decode)  // all steps are taken to be as long as the middle one
+      if (is_decode)  // each step is assumed to take as long as the middle step
         seconds += test.num_tokens * predict({.context = test.depth + test.num_tokens / 2 + 1});
       else
         for (const TestStep& step : steps_of(test, max_batch_tokens))

@@ -23,7 +23,7 @@ struct PresetRun {
   // Numbers of clients; empty for a grid. With clients, prompt_lengths and output_lengths have one element
   // each.
   std::vector<int> num_clients{};
-  bool has_draft_head{false};  // needs a draft head, and is left out without one
+  bool has_draft_head{false};  // whether the run needs a draft head; without one, the run is left out
 
   bool is_grid() const { return num_clients.empty(); }
   std::vector<BenchTest> tests() const;  // tests of a grid run

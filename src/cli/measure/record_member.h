@@ -23,7 +23,7 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// The file name of the model: its folder may differ between machines.
+// Returns the file name of the model: its folder may differ between machines.
 inline std::string model_of(const nlohmann::ordered_json& record) {
   return std::filesystem::path(text_of(value_at(record, "/model"))).filename().string();
 }

@@ -57,9 +57,9 @@ double chance_of(double won, double num_a, double num_b, double ties) {
   return variance > 0 && distance > 0 ? std::erfc(distance / std::sqrt(2 * variance)) : 1;
 }
 
-// Returns the ratios that the rank test does not reject. Sorts the ratios b / a of all pairs of samples. For
-// a ratio r between the k-th and the next, b exceeds r * a in all pairs but k. The test rejects r if the
-// chance of k is below kNoiseChance.
+// Returns the ratios that the rank test does not reject. Sorts the ratios b / a of all pairs of samples. If r
+// lies between the k-th and the next of these ratios, b exceeds r * a in all pairs except k. The test rejects
+// r if the chance of k is below kNoiseChance.
 std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span<const double> b) {
   std::vector<double> ratios;
   for (const double x : a)

@@ -22,8 +22,8 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// One step of a test, whose tokens begin at position depth + `offset`. `wants_next`: the step samples a
-// token. In a prefill only the last step does, as in an engine.
+// One step of a test. Its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
+// token. In a prefill only the last step samples one, as in an engine.
 struct TestStep {
   int offset;
   int num_tokens;
@@ -54,8 +54,9 @@ struct BenchResult {
   double flops_per_token() const { return flops_per_step * num_steps / test.num_tokens; }
 };
 
-inline constexpr int kNumWarmups{1};        // default of --warmup
-inline constexpr int kRequestsOfClient{4};  // requests per client of `bench clients`, one by one
+inline constexpr int kNumWarmups{1};  // default of --warmup
+// number of requests that each client of `bench clients` sends, one after the other
+inline constexpr int kRequestsOfClient{4};
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};

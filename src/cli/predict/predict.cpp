@@ -69,7 +69,7 @@ struct PredictOptions {
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
       replicas{};
   int prefix_tokens{0}, num_prefixes{1};
-  std::string preset;  // empty: none
+  std::string preset;  // name of the preset; empty without a preset
   bool as_json{false};
 };
 

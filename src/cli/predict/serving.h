@@ -26,7 +26,8 @@ struct CacheRoom {
   int window{0};       // window of the sliding layers
   int num_running{0};  // running requests; half of them are assumed to have computed their prefix
 };
-// `options`: the options of one replica.
+// Returns the pages of one replica that `num_running` running requests leave for cached texts. `options`: the
+// options of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 

@@ -33,7 +33,7 @@ struct PartTime {
 // one repetition.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
-// Bytes that each repetition reads again, for comparison with the size of the caches.
+// Returns the bytes that each repetition reads again, for comparison with the size of the caches.
 Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_bytes);
 
 // Returns a line per part that reads faster than `read_bandwidth` (bytes/s) in a step too large for caches.

@@ -10,7 +10,7 @@ namespace nibble::cli {
 
 class DraftConfig {
  public:
-  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: for flags()
+  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: a flag that flags() then lists
   bool empty() const { return flags_.empty(); }
   std::string flags() const;  // all flags passed to add(): "--speculative-algorithm, --speculative-num-steps"
   std::string text() const;

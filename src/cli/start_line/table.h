@@ -35,7 +35,8 @@ struct StartFlag {
   Fate fate;
   std::string_view
       here;  // "--kv-dtype fp8", or "--context {}" where {} is the value; kDraft: "method=eagle3" or "model"
-  std::string_view why{};  // kMapped, kDraft: difference to the other engine, if any
+  // for kMapped and kDraft: how nibble differs from the other engine; empty if it does not differ
+  std::string_view why{};
 };
 
 struct StartFlagGroup {

@@ -38,7 +38,8 @@ struct Given {        // one flag on the command line
   std::optional<std::string> value;
 };
 
-// Splits "--kv_cache_dtype=fp8", "-O3" and "-cc.mode=3".
+// Splits an argument such as "--kv_cache_dtype=fp8", "-O3" or "-cc.mode=3" into the flag's name, path and
+// value.
 Given split_flag(const std::string& argument) {
   Given given;
   given.typed = argument;
@@ -148,7 +149,7 @@ class Translation {
     const Takes takes = row ? row->takes : Takes::kNothing;
     const bool takes_one = flag.option ? flag.option->get_expected_max() > 0
                                        : takes != Takes::kNothing && takes != Takes::kMaybe;
-    // Without a model so far, the second word after nibble's own --served-model-name is the model.
+    // If no model is known yet, the second word after nibble's own --served-model-name is the model.
     const bool takes_more = takes == Takes::kSeveral && (has_model_ || !flag.option);
     const auto may_follow = [&](const std::string& text) {
       if (takes == Takes::kMaybe) return matches_one(row->values, text);
@@ -183,7 +184,8 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // kValue: the parser reads it
+      // kValue: the parser reads the flag unchanged
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;

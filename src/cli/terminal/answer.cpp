@@ -10,8 +10,8 @@
 namespace nibble::cli {
 namespace {
 
-// Interval of polling for ctrl-C while no token arrives, and the time for which the end of a step is awaited
-// after it.
+// kPollInterval: how often ctrl-C is polled while no token arrives. kLastWait: how long the end of the
+// current step is awaited after ctrl-C.
 constexpr std::chrono::milliseconds kPollInterval{50}, kLastWait{100};
 
 bool is_of(const Event& event, RequestId id) {

@@ -9,8 +9,9 @@
 
 namespace nibble::cli {
 
-// Estimates how many tokens of the only running request were processed, from the pages that it holds: they
-// include the tokens of the step under way, so the count before the last change is what is done.
+// Estimates how many prompt tokens of the only running request were processed. The request's pages also hold
+// the tokens of the step under way. So the estimate is the number of tokens in these pages before their last
+// change.
 class PromptProgress {
  public:
   explicit PromptProgress(int num_tokens) : num_tokens_(num_tokens) {}
@@ -32,7 +33,7 @@ class PromptSpinner {
   PromptSpinner& operator=(const PromptSpinner&) = delete;
 
   void draw();  // call it about ten times a second
-  void hide();  // erases the line; before any other output to the terminal
+  void hide();  // erases the line; call it before any other output to the terminal
 
  private:
   const Engine& engine_;

@@ -19,7 +19,7 @@ Speed speed_of(const Config& config, const StorageFormats& formats, const Finish
 // Element n is the share of proposals whose n-th draft was accepted. Ends with the last share above 0.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
-// One line for an answer that ended before the model ended it; otherwise empty.
+// Returns one line for an answer that ended before the model ended it; otherwise an empty text.
 std::string describe_cut(const FinishedEvent& finished);
 
 }  // namespace nibble::cli

@@ -36,7 +36,7 @@ class CatchInterrupt {
 // Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // `interrupt`: ends read() on ctrl-C; null: ctrl-C has its usual effect.
+  // With `interrupt`, ctrl-C ends read(). If it is null, ctrl-C has its usual effect.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
@@ -50,8 +50,8 @@ class LineReader {
 
 std::string read_input();
 
-// Whether something was given to read on stdin: it is a pipe, a file or a socket, not a terminal, a device or
-// closed.
+// Whether input was given on stdin. True if stdin is a pipe, a file or a socket; false if stdin is a
+// terminal, a device or closed.
 bool has_input();
 
 // Returns the offset of the first byte that is not valid UTF-8; nullopt if all bytes are valid.

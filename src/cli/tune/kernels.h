@@ -35,7 +35,7 @@ TunedKernels tune_kernels(const TuneKernelsOptions& options, const Model& model,
 
 // Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Lists the steps that run other kernels from now on, one per line.
+// Lists the steps for which tuning chose other kernels, one per line.
 std::string tuned_steps_text(std::span<const TunedSteps> steps);
 // Returns rows to paste into kernel_table.cpp, with only the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);

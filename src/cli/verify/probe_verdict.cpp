@@ -20,7 +20,7 @@ std::optional<ProbeFinding::Result> result_named(const Json& json) {
   return static_cast<ProbeFinding::Result>(found - std::begin(kProbeResults));
 }
 
-// Parses the output of a probe's process, which probe_json() made. Returns nullopt for any other text.
+// Parses the output that probe_json() made in a probe's process. Returns nullopt for any other text.
 std::optional<ProbeFinding> finding_in(const std::string& text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("result") || !json.contains("found") || !json.contains("figures"))

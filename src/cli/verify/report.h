@@ -8,7 +8,7 @@
 
 namespace nibble::cli {
 
-// `probes`, `kernels`: arrays with one verdict per probe and per kernel.
+// Returns the report of nibble verify. `probes`, `kernels`: arrays with one verdict per probe and per kernel.
 nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_json probes,
                                    nlohmann::ordered_json kernels);
 

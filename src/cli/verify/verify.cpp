@@ -60,7 +60,7 @@ constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usu
 
 struct VerifyOptions {
   std::optional<std::string> row, probe, model, golden;
-  std::optional<std::string> json_file;  // empty: stdout
+  std::optional<std::string> json_file;  // set but empty: stdout
   bool prints_json() const { return json_file && json_file->empty(); }
 };
 

@@ -77,7 +77,8 @@ class Automaton {
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // Possible classes of the unfinished character in a state, which must be inside a character.
+  // Returns the possible classes of the unfinished character in a state. The state must be inside a
+  // character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }

@@ -25,7 +25,7 @@ class CodePoints {
   CodePoints intersection(const CodePoints& other) const;
   bool contains(char32_t code_point) const;
   bool empty() const { return ranges_.empty(); }
-  // Sorted, neither overlapping nor adjacent.
+  // Returns the ranges, which are sorted and neither overlap nor are adjacent.
   const std::vector<CodePointRange>& ranges() const { return ranges_; }
   bool operator==(const CodePoints&) const = default;
 

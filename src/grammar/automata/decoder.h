@@ -71,7 +71,7 @@ class Decoder {
   size_t num_places() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(Place); }
 
-  // By byte: class of the character that consists of this byte; kNone if there is no such character.
+  // [byte]: class of the character that consists of this byte; kNone if there is no such character.
   static constexpr uint16_t kNone{0xFFFF};
   const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 
@@ -87,7 +87,8 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  // Steps to places whose possible characters all have one class. Key: that class, number of missing bytes.
+  // Steps to places whose possible characters all have one class. Key: the class, and the number of bytes
+  // that the character still lacks.
   std::map<std::pair<Step, int>, Step> uniform_;
   std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; empty once the decoder is complete
 };

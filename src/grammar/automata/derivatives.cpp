@@ -111,7 +111,7 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // This cache helps with subexpressions that several expressions share: automata keep their transitions.
+  // Automata keep their own transitions, so this cache only helps if expressions share a subexpression.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;

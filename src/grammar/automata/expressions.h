@@ -41,8 +41,9 @@ class Expressions {
   Expression optional(Expression a) { return repeat(a, 0, 1); }
   Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8 texts, put into one trie
   Expression any_text_of(std::vector<std::u32string> texts);
-  // Decimal integers divisible by `divisor`, with an optional minus sign; not -0, and no leading zeros. Up
-  // to `num_decimals` digits may follow a decimal point; `divisor` is then in units of the last decimal.
+  // Returns an expression for the decimal integers divisible by `divisor`, with an optional minus sign; not
+  // -0, and no leading zeros. Up to `num_decimals` digits may follow a decimal point; `divisor` is then in
+  // units of the last decimal.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
 
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }

@@ -22,8 +22,8 @@ std::optional<bool> Liveness::shows_life(Expression expression) {
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // Without length bounds, an expression has fewer derivatives and matches at least the same texts. If it
-  // then matches none, it matches none with the bounds.
+  // Without length bounds, an expression has fewer derivatives and matches at least the same texts. If the
+  // expression without bounds matches no text, the expression with bounds matches none.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;

@@ -1,7 +1,7 @@
 // Finds the numbers of further characters after which a text can end: for a JSON string with a pattern and a
 // length limit. A counter counts the characters, so the limit adds no states to the automaton; a text may
 // continue while counter and pattern allow a common length. A(n) is the set of expressions that match a text
-// of exactly n characters. It depends only on A(n - 1), so the sequence of these sets becomes periodic.
+// of exactly n characters. A(n) depends only on A(n - 1), so the sequence of these sets becomes periodic.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ class RemainingLengths {
 
   // Whether the expression, a derivative of the root, has a text of `min` to `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
-  // The smallest n such that the expression has texts of every length from n on; kUnlimited if none exists.
+  // Returns the smallest n such that the expression has texts of every length from n on; kUnlimited if none
+  // exists.
   uint32_t ends_from(Expression expression) const;
-  // ends_from(), but kUnlimited if the expression also has a shorter text.
+  // Like ends_from(), but returns kUnlimited if the expression also has a shorter text.
   uint32_t only_ends_from(Expression expression) const;
 
  private:

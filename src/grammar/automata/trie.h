@@ -21,8 +21,8 @@ class Trie {
   bool accepts(uint32_t node) const { return nodes_[node].accepts; }
   bool has_children(uint32_t node) const { return nodes_[node].first_child != nodes_[node + 1].first_child; }
 
-  // Range of indices of the texts that start with the node's text. If the node accepts, the first of them is
-  // the node's text itself.
+  // Return the range of indices of the texts that start with the node's text. If the node accepts, the first
+  // of them is the node's text itself.
   uint32_t first_text(uint32_t node) const { return nodes_[node].first_text; }
   uint32_t end_text(uint32_t node) const { return nodes_[node].end_text; }
 

@@ -16,8 +16,8 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// Characters that \d, \w or \s matches in every regex engine. wide_class() adds characters that only some
-// engines match (Python: str.isalnum, str.isspace; ECMA-262: \s).
+// Returns the characters that \d, \w or \s matches in every regex engine. wide_class() adds characters that
+// only some engines match (Python: str.isalnum, str.isspace; ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
       blanks{{'\t', '\r'}, {' ', ' '}};

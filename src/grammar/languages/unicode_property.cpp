@@ -16,7 +16,8 @@
 namespace nibble::grammar {
 namespace {
 
-// All characters of Unicode, in order. These 4 MiB stay in memory: making them takes 8 ms, a search 3 ms.
+// Returns all characters of Unicode, in order. These 4 MiB stay in memory: making them takes 8 ms, a search 3
+// ms.
 const std::string& all_characters() {
   static const std::string text = [] {
     std::string all;

@@ -47,12 +47,13 @@ class Matcher {
 
   // Returns the bytes that must come next, whatever the tokens: up to a choice or a legal end, at most 256.
   std::string forced_bytes();
-  // The tokens of forced_bytes() that a model would write, according to the encoding of the whole text. Empty
-  // if the accepted tokens differ from that encoding. Stops before bytes at which a longer token may begin.
-  // Each token is in the mask at its position. Changes nothing.
+  // Returns the tokens of forced_bytes() that a model would write, according to the encoding of the whole
+  // text. Empty if the accepted tokens differ from that encoding. Stops before bytes at which a longer token
+  // may begin. Each token is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // Number of successful accept() calls. rollback(n) undoes all calls after the first n <= num_steps().
+  // Returns the number of successful accept() calls. rollback(n) undoes all calls after the first n <=
+  // num_steps().
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 

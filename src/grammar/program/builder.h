@@ -21,7 +21,7 @@ struct NoText : InputError {
 
 class GrammarBuilder {
  public:
-  // `encoding`: encoding of text_of(), text() and nodes made of them; kUtf8 or kJsonContent.
+  // `encoding`: encoding of the nodes that text_of() and text() make: kUtf8 or kJsonContent.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
@@ -44,7 +44,7 @@ class GrammarBuilder {
 
   struct JsonArray {
     std::vector<NodeId> first;   // items at index 0, 1, ...
-    std::optional<NodeId> rest;  // all further items; absent: none are allowed
+    std::optional<NodeId> rest;  // all further items; absent: no further items are allowed
     uint32_t min{0}, max{kUnlimited};
     // If set, at least one item must be a needed one: `first[i]` at index i, or `rest` at a later index.
     struct Needed {
@@ -54,7 +54,7 @@ class GrammarBuilder {
     std::optional<Needed> needed{};
   };
   NodeId json_array(JsonArray array);
-  // An array of these fixed texts (at most kMaxDifferent), each at most once.
+  // Returns an array of these fixed texts (at most kMaxDifferent), each at most once.
   NodeId json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max);
 
   struct Member {
@@ -73,8 +73,8 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object with one member: its key is `name`, its value a string that holds the text of `node`.
-  // `node` must have the encoding kJsonContent.
+  // Returns a JSON object with one member: its key is `name`, its value a string that holds the text of
+  // `node`. `node` must have the encoding kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
   // Declares a node that define() defines later, for recursion.
@@ -157,7 +157,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: number of leading parts known to derive a text. For kinds of nodes that need all parts.
+  // [node]: number of leading parts known to derive a text; used for nodes that need all of their parts.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // rule of each node that has one

@@ -172,7 +172,8 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits three lists with a common count: usual items, a needed one, usual items. Only the last may end it.
+// Emits three lists with a common count: usual items, one needed item, usual items. The array may end only in
+// the last list.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;

@@ -46,7 +46,8 @@ enum class OpKind : uint8_t {
 
 struct Op {
   OpKind kind;
-  bool keeps_counter{false};  // kMatch: `next` keeps the counter of the list or object, which is otherwise 0
+  // kMatch: whether `next` gets the counter of the list or object; otherwise it gets 0
+  bool keeps_counter{false};
   uint32_t a{0}, b{0}, next{0};
 };
 
@@ -55,7 +56,8 @@ struct List {
   std::vector<uint32_t> first;
   uint32_t rest{kUnlimited};  // kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // If set, a trie of texts: each item is one of them, none occurs twice. The counter has a bit per text.
+  // If not kUnlimited: index of a trie of texts. Each item is one of the texts, and no text occurs twice. The
+  // counter has a bit per text.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
@@ -80,7 +82,7 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // position of each text of the trie
   std::vector<uint32_t> values;     // rules of the declared members' values, by position
-  // By position, including the end: the first required member from that position on; num_declared() if none.
+  // [position], including the end: the first required member from that position on; num_declared() if none.
   std::vector<uint32_t> next_required;
   std::vector<uint32_t> num_required;  // [position]: number of required members from there on
   struct Undeclared {
@@ -116,13 +118,13 @@ struct Grammar {
   // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Estimate of the memory in use, from the large tables. Waits for `mutex`.
+  // Returns an estimate of the memory in use, computed from the sizes of the large tables. Waits for `mutex`.
   size_t bytes();
 };
 
 struct Compiled {
   std::shared_ptr<Grammar> grammar;  // never null
-  // For the client: one line for each requirement that is not enforced.
+  // Lines for the client, one for each requirement that is not enforced.
   std::vector<std::string> warnings;
 };
 

@@ -11,8 +11,8 @@ struct Positions {  // declared members from `first` to `end` - 1
   bool is_empty() const { return first >= end; }
 };
 
-// Declared members that may come next: up to the first required member, if all required members still fit
-// within the maximum and enough members are left to reach the minimum.
+// Returns the declared members that may come next: up to the first required member, if all required members
+// still fit within the maximum and enough members are left to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
@@ -49,8 +49,9 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Progress after a value. Undeclared members of the same name are one member, and all may have the same name.
-// So without a maximum, only the first undeclared member counts (towards the minimum); otherwise each counts.
+// Returns the progress after a value. Undeclared members of the same name are one member, and all may have
+// the same name. So without a maximum, only the first undeclared member counts (towards the minimum);
+// otherwise each counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

@@ -30,7 +30,7 @@ class Rows {
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // Number of the row's items that expect a byte. All other items wait for the end of a rule.
+  // Returns the number of the row's items that expect a byte. All other items wait for the end of a rule.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
@@ -95,7 +95,7 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // For the row under construction:
+  // Members for the row under construction:
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // operations that were already followed, as items
   struct Slot {
@@ -105,7 +105,7 @@ class Rows {
   };
   std::vector<Slot> slots_;  // hash table of lists too long to search; allocated on first use
   uint64_t num_rows_made_{0};
-  // By rule: row and frame of its last call. Only valid if that row is the last one.
+  // [rule]: row and frame of the rule's last call; valid only if that row is the last one
   std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 

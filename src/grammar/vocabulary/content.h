@@ -57,7 +57,8 @@ inline constexpr CharacterRange kLetterRanges[]{
     {0x1318, 0x135A}, {0x1780, 0x17B3}, {0x1E00, 0x1F15}, {0x3041, 0x3096}, {0x30A1, 0x30FA},
     {0x3400, 0x4DBF}, {0x4E00, 0xA48C}, {0xAC00, 0xD7A3},
 };
-// Kinds of the word characters from `first` to `last`: kLetterContent in kLetterRanges, else kWordContent.
+// Returns the kinds of the word characters from `first` to `last`: kLetterContent in kLetterRanges, else
+// kWordContent.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
   char32_t next = first;  // first code point not yet classified
@@ -71,7 +72,7 @@ constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   return next <= last ? kinds | kWordContent : kinds;
 }
 
-// Kinds of the characters from `first` to `last`; 0 if none of them is content.
+// Returns the kinds of the characters from `first` to `last`; 0 if none of them is content.
 constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   struct Range {
     char32_t first, last;
@@ -101,11 +102,11 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // Possible lengths of content texts of each set at one position of a text.
 struct ContentRuns {
-  // By set: any text of the set with at most this length may follow. kMaxContentCharacters: no limit.
+  // [set]: length up to which any text of the set may follow. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // A bit per set: no content text that is longer than num_characters may follow.
   uint32_t ends_there{0};
-  // By set, for patterns with length limits. After a text of up to num_characters, the whole text may end
+  // [set]: used for patterns with length limits. After a text of up to num_characters, the whole text may end
   // after this number of further characters, and after any larger number. kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};

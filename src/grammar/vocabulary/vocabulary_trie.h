@@ -20,7 +20,7 @@ class VocabularyTrie {
   // Longer tokens are left out and never allowed. The longest token of o200k has 128 bytes.
   static constexpr uint32_t kMaxTokenBytes{255};
 
-  // Nodes are in depth-first order: a node's subtree follows it.
+  // Nodes are in depth-first order: the nodes of a subtree directly follow its root.
   struct Node {
     uint32_t token : 23;             // the token that ends here, or kNoToken
     uint32_t has_content_below : 1;  // whether all tokens in the subtree are content
@@ -36,11 +36,12 @@ class VocabularyTrie {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }  // the tree of all ordinary tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }
-  // Each content token is in exactly one slice.
+  // Returns the nodes of a slice. Each content token is in exactly one slice.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // Number of characters of the slice's longest token.
+  // Returns the number of characters of the slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
-  // Number of words of a mask: a bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  // Returns the number of words of a mask. A mask has a bit for each id below tokenizer().num_tokens(),
+  // rounded up to a multiple of 32.
   size_t num_mask_words() const { return num_words_; }
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 

@@ -25,8 +25,9 @@ Orders orders_of(uint64_t experts, uint64_t rows, uint64_t cols) {
   return {{experts, cols, rows}, {experts, rows, cols}};
 }
 
-// Whether a square matrix, whose shape does not show it, is stored transposed: if the layer's other matrix
-// is, or if that matrix is absent, because transformers writes transposed matrices.
+// Whether a square matrix is stored transposed, which its shape does not show. It is transposed if the
+// layer's other matrix is. If the other matrix is absent, it is transposed too, because transformers writes
+// it so.
 bool is_other_transposed(const Container& container, const std::string& name, const Orders& orders) {
   const bool is_down = name.ends_with(kDown);
   std::string other = name.substr(0, name.size() - (is_down ? kDown : kUp).size());

@@ -188,7 +188,7 @@ int64_t expert_width(const ConfigReader& reader, const Gguf& gguf) {
   return static_cast<int64_t>(width);
 }
 
-Json eos(const Gguf& gguf) {  // files have a key for one end token; some also have a list
+Json eos(const Gguf& gguf) {  // files have a key for one end token; some also have a list of end tokens
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
     throw InputError("{}: metadata '{}' is not a token id or a list of them", gguf.files[0].string(), key);

@@ -12,8 +12,8 @@ namespace nibble {
 
 bool is_of_ollama(const Gguf& gguf);  // whether Ollama's converter wrote the file
 
-// Checks values as parse_config() does. GGUF has no keys for the SwiGLU limit and for YaRN's
-// truncation: they are 7 and off, as in gpt-oss. Throws InputError.
+// Checks values as parse_config() does. GGUF has no keys for the SwiGLU limit and for YaRN's truncation: the
+// limit is 7 and truncation is off, as in gpt-oss. Throws InputError.
 Config gguf_config(const Gguf& gguf);
 
 // Throws InputError, which begins with `origin`, if GGUF has no key for a value of the configuration.

@@ -66,7 +66,8 @@ bool is_experts(const TensorSpec& spec) {
 bool is_vector(const TensorSpec& spec) { return spec.kind != TensorKind::kDense && !is_experts(spec); }
 bool is_gate_up(const TensorSpec& spec) { return spec.name.find(kGateUp) != std::string::npos; }
 
-// Shape of a tensor in GGUF, in elements. For experts, codes and scales are one tensor, gate and up are two.
+// Returns the shape of a tensor in GGUF, in elements. For experts, codes and scales are one tensor, gate and
+// up are two.
 Shape gguf_shape(const TensorSpec& spec) {
   Shape shape = spec.shape;
   if (is_experts(spec)) shape = {shape[0], shape[1], shape[2] * kMxfp4BlockSize};

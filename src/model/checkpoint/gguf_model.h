@@ -42,9 +42,10 @@ class GgufModel {
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
 
-  // The tensor as the file stores it; `data` is null if it must be converted.
+  // Returns the tensor as the file stores it; its `data` is null if the tensor must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // Returns the experts whose codes or scales `spec` describes; null if they are MXFP4 of a single type.
+  // Returns the experts whose codes or scales `spec` describes; null if gate and up are MXFP4 of the same
+  // GGML type, because these need no conversion.
   std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
   // A matrix in blocks that have a factor; null for others.
   std::shared_ptr<const ForeignMatrix> foreign(const TensorSpec& spec) const;

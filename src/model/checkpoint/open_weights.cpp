@@ -79,7 +79,8 @@ std::string_view openai_name(std::string_view huggingface) {
 
 StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
-// "model.layers.7.self_attn.sinks" becomes "block.7.attn.sinks". q, k and v are rows of one stored tensor.
+// Returns a tensor's name and rows in OpenAI's format: "model.layers.7.self_attn.sinks" becomes
+// "block.7.attn.sinks". q, k and v are rows of one stored tensor.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayerPrefix{"model.layers."};
   const std::string_view name = spec.name;
@@ -298,7 +299,7 @@ DescribedTensor as_used(const TensorSpec& spec, const StoredTensor& stored, std:
   return StoredTensor{vector.data(), DType::kF32};
 }
 
-// Like as_used(), but converts matrices at once. Results are in `room`.
+// Like as_used(), but converts matrices immediately, into `room`.
 StoredTensor in_room(const TensorSpec& spec, const StoredTensor& stored, Buffer& room, ThreadPool& pool) {
   std::vector<Buffer> vectors;
   const DescribedTensor described = as_used(spec, stored, vectors);

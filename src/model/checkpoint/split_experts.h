@@ -17,7 +17,8 @@
 
 namespace nibble {
 
-// Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Keeps other names.
+// Returns the name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Keeps
+// other names.
 std::string split_name(std::string_view name);
 
 struct SplitBiases {

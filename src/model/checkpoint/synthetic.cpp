@@ -42,12 +42,13 @@ struct Pattern {
 constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
 constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 
-// Mean squares of an element's factors; their product is the element's. A power of two from 2^e to 2^(e+3):
-// 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. A mantissa from 1 to 2: 2.32. An E2M1 value: 8.56.
+// Mean squares of an element's factors; the product of these mean squares is the mean square of the element.
+// A power of two from 2^e to 2^(e+3): 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. A mantissa from 1 to 2:
+// 2.32. An E2M1 value: 8.56.
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// Lowest of the four exponents (biased) with which elements have about this rms.
+// Returns the lowest of the four exponents (biased) with which elements have about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }

@@ -19,7 +19,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
 // Describes the same weights: matrices as Recipes (generated on demand), vectors in memory (120b: 80 MB).
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// A source of the same weights, which generates each tensor when it is read.
+// Returns a source of the same weights. The source generates a tensor when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

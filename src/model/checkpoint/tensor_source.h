@@ -1,4 +1,5 @@
-// Reads a model's tensors one by one from any source: writing a model to a file needs memory for one tensor.
+// Reads a model's tensors one by one from any source, so that writing a model to a file needs memory for a
+// single tensor.
 #pragma once
 
 #include <filesystem>
@@ -21,9 +22,11 @@ struct TensorSource {
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
 };
 
-// Whether experts of other types may be rounded to MXFP4. If not, they must be exact in it.
+// Whether experts of other types may be rounded to MXFP4. If not, MXFP4 must be able to hold every value
+// exactly.
 enum class ExpertRounding { kNone, kToMxfp4 };
-// Opens the same checkpoints as open_weights(), with the same checks. Experts are MXFP4, or become it.
+// Opens the same checkpoints as open_weights(), with the same checks. Experts of other types are converted to
+// MXFP4.
 TensorSource open_source(const std::filesystem::path& path, ExpertRounding rounding = ExpertRounding::kNone);
 
 // Returns BF16 if that can hold all values of the tensor exactly, otherwise F32. Reads the tensor into `room`

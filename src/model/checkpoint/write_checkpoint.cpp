@@ -75,7 +75,7 @@ class NewFolder {
   }
   ~NewFolder() {
     if (is_kept_) return;
-    std::error_code ignored;  // not reported: another error has already been
+    std::error_code ignored;  // not reported, because an earlier error is reported already
     for (const std::string& name : names_) fs::remove(folder_ / name, ignored);
     if (is_made_) fs::remove(folder_, ignored);
   }

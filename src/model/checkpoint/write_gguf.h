@@ -23,7 +23,8 @@ struct GgufOptions {
   std::vector<TextFile> files{};
 };
 
-// GGUF key of a file, such as "nibble.file.generation_config.json". Other readers skip unknown keys.
+// Returns the GGUF key of a file, such as "nibble.file.generation_config.json". Other readers skip unknown
+// keys.
 std::string gguf_key_of_file(std::string_view name);
 
 // Writes a new GGUF file. Needs memory for one tensor. Throws InputError if the file exists or cannot be

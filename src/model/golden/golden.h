@@ -43,8 +43,8 @@ struct GoldenSet {
 // with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-struct GoldenAnswer {               // results of an implementation under test; empty: not compared
-  std::span<const float> logits;    // [T, V]: all positions
+struct GoldenAnswer {             // results of an implementation under test; an empty member is not compared
+  std::span<const float> logits;  // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]: continuation
   std::span<const float> hidden;    // same shape as GoldenPrompt::hidden
 };
@@ -57,21 +57,24 @@ struct GoldenTolerance {
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
   // Near ties are positions with a router margin of at most router_margin. Their top 5 is not compared,
-  // because rounding often changes an expert. From there to tied_margin that is rarer: the top 5 is compared.
+  // because rounding often changes an expert. From router_margin to tied_margin such changes are rarer, and
+  // the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
-  // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
-  // positions with another expert although their top 5 is compared.
+  // Standard deviation of the error of a router margin; 0 if margins have no error. It determines how many
+  // positions are expected to choose another expert although their top 5 is compared.
   double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
 
-// Tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives it.
+// Returns the tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives
+// it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
+// Returns the tolerance for a backend that also rounds inputs of matrix products to BF16, but not the
+// residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
 // covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
@@ -83,7 +86,8 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 // relative error of an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance if the golden data have the same roundings. `tolerance`: tolerance for exact golden data.
+// Returns the tolerance if the golden data were computed with the same roundings. `tolerance`: the tolerance
+// for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
@@ -112,7 +116,7 @@ struct PositionsDifference {
   int most_other_experts{0};                  // limit of num_other_experts
   int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5: compared, and wrong ones of these
 };
-// `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
+// Compares the logits of every position. `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance);
 bool is_within(const PositionsDifference& difference, const GoldenTolerance& tolerance);

@@ -79,7 +79,8 @@ TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span
   return result;
 }
 
-// Returns the probability that a normally distributed error makes a margin negative, which changes an expert.
+// Returns the probability that a normally distributed error makes a margin negative. Then another expert is
+// chosen.
 double other_expert_probability(double margin, const GoldenTolerance& tolerance) {
   return tolerance.margin_error > 0 ? std::erfc(margin / (tolerance.margin_error * std::sqrt(2))) / 2 : 0;
 }

@@ -12,7 +12,8 @@ double log_choose(int n, int k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0);
 }
 
-// Hypergeometric probability that `drawn` of `total` items contain exactly `found` of the `marked` ones.
+// Returns the hypergeometric probability that `drawn` of `total` items contain exactly `found` of the
+// `marked` ones.
 double chance(int found, int total, int marked, int drawn) {
   if (found > marked || drawn - found > total - marked || found > drawn) return 0;
   return std::exp(log_choose(marked, found) + log_choose(total - marked, drawn - found) -
@@ -40,7 +41,8 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Expected maximum over ranks of the number of hit experts. Hit experts are a random subset of all.
+// Returns the expected maximum over ranks of the number of hit experts. Hit experts are a random subset of
+// all.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
@@ -76,7 +78,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   return expected;
 }
 
-// Expected maximum of `count` independent standard normal variables: the integral of x d(Phi(x)^count).
+// Returns the expected maximum of `count` independent standard normal variables: the integral of x
+// d(Phi(x)^count).
 double largest_normal(int count) {
   constexpr double kStep{1e-3}, kEnd{8};
   const auto below = [&](double x) { return std::pow(std::erfc(-x / std::sqrt(2.0)) / 2, count); };

@@ -1,13 +1,12 @@
 // A rank's share of a model that several ranks run together, each on one GPU or machine. In every layer a
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
-// of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
+// of down) of every expert or some whole experts. A rank has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
 // terms must be added only once: the first rank adds the residual stream and the bias of `o`; the rank with
-// an expert's first unit adds that bias of `down`.
-// With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
-// and stores keys and values only for rows of its sequences. The output, bias included, needs no all-reduce.
-// Units are divided in tiles of 64, because kernels read `down` in such tiles; the unembedding in strips of
-// 16 rows.
+// an expert's first unit adds that bias of `down`. With AttentionSplit::kSequences each rank has all heads,
+// but only some of the sequences. It runs attention and stores keys and values only for rows of its
+// sequences. The output, bias included, needs no all-reduce. Units are divided in tiles of 64, because
+// kernels read `down` in such tiles; the unembedding in strips of 16 rows.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +34,10 @@ class Share {
   bool adds_once() const { return rank == 0; }
   bool adds_o_bias() const { return rank == 0 || has_own_sequences; }
   bool adds_down_bias() const { return units.first == 0; }
-  // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
+  // Return the parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole
+  // matrices.
   MatrixSlice q(const Config& whole) const;
-  MatrixSlice k_and_v(const Config& whole) const;  // the same for k and v
+  MatrixSlice k_and_v(const Config& whole) const;  // slice of k; v has the same slice
   MatrixSlice o(const Config& whole) const;
   MatrixSlice gate_up(const Config& whole) const;  // identical for each expert
   MatrixSlice down(const Config& whole) const;     // identical for each expert
@@ -62,7 +62,7 @@ struct SplitOptions {
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
                              const SplitOptions& split = {});
 
-// The configuration of a rank: its own heads, experts and their width, but the whole vocabulary.
+// Returns the configuration of a rank: its own heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
 struct Pieces {  // `count` pieces of memory of `bytes` bytes, `stride` bytes apart
@@ -79,7 +79,8 @@ struct StoredMatrices {  // `count` matrices of the same size, consecutive in me
   ElementSize size;
   int rows, cols, count{1};
 };
-// The pieces of `slice` in each matrix. The slice has all rows or all columns, like every slice of a Share.
+// Returns the pieces of `slice` in each matrix. The slice has all rows or all columns, like every slice of a
+// Share.
 Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice);
 
 }  // namespace nibble

@@ -9,9 +9,10 @@
 
 namespace nibble {
 
-// Contiguous parts, such as whole experts, are views of `whole`, whose storage is kept alive. Other parts
-// (columns of `o`, units of experts) are copied, and their pages of a mapped file released. Biases that
-// another rank adds are zeros. No matrix of `whole` may be in blocks. Reports progress in layers.
+// Returns the weights of the rank. Contiguous parts, such as whole experts, are views of `whole` and keep its
+// storage alive. Other parts (columns of `o`, units of experts) are copied, and their pages of a mapped file
+// released. Biases that another rank adds are zeros. No matrix of `whole` may be in blocks. Reports progress
+// in layers.
 std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share,
                                         const ReportProgress& report = {});
 

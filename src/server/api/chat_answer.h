@@ -62,7 +62,7 @@ class ChatAnswer {
   bool ends_in_call() const;  // whether the last message is a call that ended with <|call|>
   bool has_cut_call() const;  // whether the last message is a call that was cut off; valid after finish()
 
-  // The sums of all deltas so far.
+  // Return the sums of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }

@@ -20,7 +20,7 @@ struct ChatRequest {
   bool includes_reasoning{true};
   bool is_resumable{false};      // the answer goes on if the connection is lost
   bool returns_progress{false};  // a stream reports the place in the queue and the progress of the prompt
-  std::string prediction{};      // the answer that the client expects; empty: none
+  std::string prediction{};      // the answer that the client expects; empty: no prediction
 };
 
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});

@@ -28,7 +28,7 @@ struct GenerationParams {
   // The only tokens that an answer may contain, in ascending order.
   std::optional<std::vector<TokenId>> allowed_tokens;
   std::optional<int> truncate_prompt;  // number of prompt tokens to keep; -1: all that fit
-  bool truncates_end{false};           // keep the first tokens, not the last
+  bool truncates_end{false};           // true: drop the prompt's last tokens; false: its first tokens
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // used for chats; absent: no limit
   bool must_call{false};                    // the answer must end with a tool call

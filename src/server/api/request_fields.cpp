@@ -25,12 +25,12 @@ enum class Fate {
 };
 
 struct FieldRow {
-  std::string_view names;  // names of fields that are treated alike, separated by spaces
+  std::string_view names;  // names of fields that are treated the same way, separated by spaces
   uint8_t apis;
   Fate fate;
   // JSON values, separated by "|", that mean the same as an absent field: never refused and never reported.
   std::string_view neutral{};
-  // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
+  // Parts of the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
   std::string_view accepted{}, reason{};
 };
 

@@ -12,11 +12,11 @@ struct ItemKind {  // a kind of item, and the names in its JSON and in its event
   AnswerDelta::Kind kind;
   ToolKind tool;  // kCall only: the tool's kind
   const char *id_prefix, *type;
-  const char* part;  // type of the item's only content part; null: none
+  const char* part;  // type of the item's only content part; null: no content part
   // If `part` is null: the item's member that holds the text. If `text` is null too, the arguments become an
   // object once they are complete.
   const char* text;
-  const char* event;  // name of the item's events, without ".delta" or ".done"; null: none
+  const char* event;  // name of the item's events, without ".delta" or ".done"; null: no such events
 };
 
 namespace {

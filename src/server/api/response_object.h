@@ -27,7 +27,7 @@ class ResponseObject {
   // For a background response: queue() returns the events before the first step, start() that of its start.
   std::string queue();
   std::string start();
-  // An event to send during long silence: some clients give up after minutes without one.
+  // Returns an event to send during long silence: some clients give up after minutes without one.
   std::string still_in_progress();
 
   const Json& json() const { return whole_; }

@@ -19,7 +19,7 @@ using harmony::Field;
 using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
-  // This server has no built-in tools and no images, so these values are accepted and add nothing.
+  // These values are accepted and add nothing, because this server has no built-in tools and no images.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",

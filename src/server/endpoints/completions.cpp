@@ -165,8 +165,9 @@ class CompletionChoices : public ChoiceListener {
 };
 
 // Returns the number of log-probabilities that the answer lists for prompts, alternatives included. Throws
-// HttpError if too many: each takes about 100 bytes. Streams have a lower limit: the I/O thread prints their
-// chunks and serves no other request meanwhile. An answer in one piece is printed by a worker thread.
+// HttpError if this number is too large: each log-probability takes about 100 bytes. Streams have a lower
+// limit: the I/O thread prints their chunks and serves no other request meanwhile. An answer in one piece is
+// printed by a worker thread.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -222,7 +223,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
       usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
-    // Only now: text_of() needs valid tokens, which the loop has checked.
+    // Check only now: text_of() needs valid tokens, and the loop above has checked the tokens.
     check_echo(request, tokenizer, service.options.limits.max_body_bytes);
     num_prompt_rows = count_prompt_rows(request, prompts);
   });

@@ -15,8 +15,8 @@
 namespace nibble::server {
 namespace {
 
-// Returns a weak ETag, because plain and compressed text share it. It depends on --mcp-origin too: after a
-// restart with other origins, browsers must not reuse a copy with the old policy.
+// Returns an ETag. The ETag is weak, because plain and compressed text have the same one. The ETag depends on
+// --mcp-origin too: after a restart with other origins, browsers must not reuse a copy with the old policy.
 std::string entity_tag(const PageFile& file, const std::vector<std::string>& mcp_origins) {
   if (mcp_origins.empty()) return fmt::format("W/\"{}\"", file.hash);
   const size_t hash = std::hash<std::string>{}(content_policy(file.name, mcp_origins));

@@ -197,8 +197,8 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  // `new_message` is empty: the answer begins a new message. It is a variable, because GCC 12 destroys
-  // temporaries in a co_await expression twice.
+  // `new_message` is empty: the answer begins a new message. `new_message` is a variable, because GCC 12
+  // destroys temporaries in a co_await expression twice.
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {

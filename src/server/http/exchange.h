@@ -59,11 +59,11 @@ class Exchange {
   virtual void free_body() = 0;  // frees the body, but keeps its share of the budget for data parsed from it
   // Raises the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
-  // The client's X-Request-Id if it has only letters, digits and "-_."; otherwise a random id.
+  // Returns the client's X-Request-Id if it has only letters, digits and "-_."; otherwise a random id.
   virtual const std::string& id() const = 0;
-  // The status of the answer: 0 before the answer, kClientGone if the client disconnected.
+  // Returns the status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // whether a stream has begun: then its header is sent
+  virtual bool has_events() const = 0;  // whether a stream of events has begun; if so, its header was sent
 
   // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;

@@ -9,8 +9,9 @@ namespace nibble::server {
 
 struct ApiKey {
   std::string key;
-  std::string name;  // "alice"; for a key without a name "key-" and its number
-  // The user of the key: the name given to the key, else the key itself. The same after a reload. Secret.
+  std::string name;  // "alice"; "key-" and the number of the key if the key has no name
+  // Identifies the user of the key: the name given to the key, else the key itself. Stays the same after a
+  // reload. Secret.
   std::string owner;
 };
 
@@ -24,7 +25,8 @@ class ApiKeys {
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
   std::vector<std::string> names() const;
-  // Null for an unknown key. Takes the same time for keys of equal length, so that timing reveals no key.
+  // Returns null for an unknown key. Takes the same time for keys of equal length, so that timing reveals no
+  // key.
   const ApiKey* find(std::string_view key) const;
 
  private:

@@ -47,7 +47,8 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // What the metrics count for a cancelled answer. kAbort: the reason in the engine's last event decides.
+    // Outcome that metrics count if the answer is cancelled. With kAbort, they count the reason in the
+    // engine's last event.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};

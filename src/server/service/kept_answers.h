@@ -29,8 +29,9 @@ class KeptAnswers;
 class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
  public:
   struct Kind {
-    bool has_id_lines{false};      // each event gets a line "id: NUMBER"; else its JSON has the number
-    bool ends_unread{false};       // cancel it if no client reads it for the time that answers are kept
+    bool has_id_lines{false};  // each event gets a line "id: NUMBER"; else its JSON has the number
+    // whether to cancel the answer if no client reads it for the time that answers are kept
+    bool ends_unread{false};
     std::function<void()> stop{};  // stops the answer, which then calls end() or fail()
   };
   KeptAnswer(KeptAnswers& store, const boost::asio::any_io_executor& executor, OwnedId id, Kind kind);
@@ -61,7 +62,8 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   // client has not received are not dropped for lack of memory.
   class Reader {
    public:
-    Reader(std::shared_ptr<KeptAnswer> answer, size_t number);  // `number`: of the first event it wants
+    // `number`: number of the first event that the reader gets
+    Reader(std::shared_ptr<KeptAnswer> answer, size_t number);
     ~Reader();
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
@@ -101,7 +103,8 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   std::vector<Reader*> readers_;
   bool never_waits_{false};
   boost::asio::steady_timer expiry_;
-  boost::asio::steady_timer readers_moved_;  // wait_for_readers() waits until it is cancelled
+  // wait_for_readers() sleeps on this timer; cancelling it wakes wait_for_readers()
+  boost::asio::steady_timer readers_moved_;
 };
 
 class KeptAnswers {
@@ -111,7 +114,8 @@ class KeptAnswers {
     // not received are kept even above the limit. Writers that call wait_for_readers() exceed it by at most
     // one write per answer.
     size_t max_bytes{0};
-    std::chrono::milliseconds time{0};  // since an answer's end or its last reader left; 0: none is kept
+    // how long an answer is kept after its end, or after its last reader left; 0: no answer is kept
+    std::chrono::milliseconds time{0};
   };
   explicit KeptAnswers(Limits limits) : limits_(limits) {}
 

@@ -88,7 +88,8 @@ struct Metrics::Impl {
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
       gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
-  // Gateways expect a series without labels: it is the full-attention layers', whose pages run out first.
+  // Gateways expect a series without labels: this series shows the pages of full-attention layers, which run
+  // out first.
   Gauge& share = page_share.Add({});
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});

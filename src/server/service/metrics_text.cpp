@@ -16,7 +16,7 @@ using prometheus::MetricFamily;
 
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
-// Metrics that vLLM has with the same meaning.
+// Metrics that vLLM has too, with the same meaning.
 constexpr std::string_view kOfVllm[] = {
     "num_requests_running",
     "num_requests_waiting",
@@ -48,7 +48,8 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// Adds copies with vLLM's prefix. Leaves out series with the label "layers", which vLLM lacks.
+// Adds copies of the families that vLLM has too, with vLLM's prefix. Leaves out series with the label
+// "layers", which vLLM lacks.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {

@@ -31,18 +31,19 @@ struct ServerOptions {
   std::string model_id;                // the model's name in answers
   std::vector<std::string> aliases{};  // other names that clients may use
   HttpAddress address{};
-  ApiKeys api_keys{};                        // empty: no key is needed
-  std::function<ApiKeys()> reload_keys{};    // reads the keys again on SIGHUP; throws InputError
-  bool isolate_keys{false};                  // share no cached data between keys of different owners
-  std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
-  std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
-  bool has_page{true};                       // GET / shows the page
-  std::vector<std::string> mcp_origins{};    // MCP servers that the page may call: content_policy.h
-  bool has_open_metrics{false};              // /metrics needs no key
-  RequestDefaults defaults{};                // values of fields that a request leaves out
-  std::optional<std::string> date{};         // date in the prompt; absent: today's
-  bool is_strict{false};                     // refuse requests with ignored fields
-  bool log_bodies{false};                    // log request bodies, which contain users' text
+  ApiKeys api_keys{};                       // empty: no key is needed
+  std::function<ApiKeys()> reload_keys{};   // reads the keys again on SIGHUP; throws InputError
+  bool isolate_keys{false};                 // share no cached data between keys of different owners
+  std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
+  // names accepted in Host headers besides the server's own; "*": all
+  std::vector<std::string> allowed_hosts{};
+  bool has_page{true};                     // GET / shows the page
+  std::vector<std::string> mcp_origins{};  // MCP servers that the page may call: content_policy.h
+  bool has_open_metrics{false};            // /metrics needs no key
+  RequestDefaults defaults{};              // values of fields that a request leaves out
+  std::optional<std::string> date{};       // date in the prompt; absent: today's
+  bool is_strict{false};                   // refuse requests with ignored fields
+  bool log_bodies{false};                  // log request bodies, which contain users' text
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // limit on the tokens of an answer; 0: only the context limits it
@@ -59,8 +60,8 @@ struct ServerOptions {
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
-  std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
-  std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
+  std::chrono::seconds shutdown_delay{0};  // time after the first signal in which requests are still accepted
+  std::chrono::seconds shutdown_timeout{30};  // time after shutdown_delay for running requests to finish
   // Time for the engine to cancel answers after shutdown_timeout. If the engine hangs, the server takes this
   // time once more to send errors.
   std::chrono::milliseconds last_words{2'000};

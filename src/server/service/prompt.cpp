@@ -35,7 +35,7 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Cuts the prompt, at its start or end, to truncate_prompt tokens; -1: so that there is room for an answer.
+// Cuts the prompt, at its start or end, to truncate_prompt tokens. With -1, leaves room for an answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));

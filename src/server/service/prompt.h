@@ -21,7 +21,8 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // Set if the answer continues the last message: the tokens of its header, and of its text.
+  // If the answer continues the last message: the tokens of that message's header (`begun`) and of its text
+  // (`begun_text`). Otherwise empty.
   std::vector<TokenId> begun, begun_text;
 };
 

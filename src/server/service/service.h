@@ -66,7 +66,8 @@ struct Service {
 // if the client leaves before `work` starts.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
-// offload_if_long() for the work that tokenises the prompts. Stores its end in RequestTimes::tokenised.
+// Like offload_if_long(), for work that tokenises the prompts. Stores the time of its end in
+// RequestTimes::tokenised.
 asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::function<void()> work);
 
 // Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.
@@ -96,8 +97,8 @@ class ChoiceListener {
   virtual std::string on_queued() { return {}; }
   virtual std::string on_prompt(size_t /*choice*/, const PromptEvent& /*event*/) { return {}; }
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. For chats: their stop strings count only in the content of
-  // messages, and the engine does not parse messages.
+  // Called after each token; true ends the choice. Chats search stop strings here: these count only in the
+  // content of messages, and the engine does not parse messages.
   virtual bool has_enough(size_t choice) const = 0;
   // `text`: the text that the engine held back because it might have become a stop string.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;

@@ -113,7 +113,7 @@ TEST(Bench, ADifferenceOfLessThanAPerCentIsNotCalledOne) {
 
 TEST(Bench, TheIntervalOfFiveAgainstFiveReachesFromTheThirdToTheThirdLastRatio) {
   const std::array a{1.0, 1.0, 1.0, 1.0, 1.0}, b{2.0, 3.0, 4.0, 5.0, 6.0};
-  const auto interval = compare_speeds(a, b).interval;  // each of b's samples is five of the 25 ratios
+  const auto interval = compare_speeds(a, b).interval;  // each sample of `b` gives five of the 25 ratios
   ASSERT_TRUE(interval);
   EXPECT_EQ(interval->low, 2);
   EXPECT_EQ(interval->high, 6);
@@ -484,7 +484,7 @@ TEST(Bench, CsvHasARowOfAsManyColumnsAsItsHeaderAndQuotesText) {
 
 TEST(Bench, JsonAndCsvHaveTheOperationsPerSecond) {
   BenchResult result = kResult;
-  result.flops_per_step = 3e9;  // of one token, at 100 tok/s
+  result.flops_per_step = 3e9;  // a step of one token, at 100 tok/s
   EXPECT_EQ(bench_json(kSetup, {&result, 1})["tests"][0]["flops_per_second"], 3e11);
   EXPECT_THAT(csv_row(kSetup, result), HasSubstr(",300000000000,"));
 }

@@ -78,7 +78,7 @@ TEST(Latency, InteractivityIsOneOverTheMedianTimePerToken) {
   std::vector<TimedAnswer> answers(1);
   answers[0] = some_answers()[0];
   answers[0].num_output_tokens = 1;
-  EXPECT_FALSE(summarise(answers).interactivity());  // one token has no TPOT
+  EXPECT_FALSE(summarise(answers).interactivity());  // an answer of one token has no TPOT
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(LoadPlan, AnSloWithoutLoadsIsASearch) {
   const LoadPlan search = load_plan(options_with(with_slo), false);
   EXPECT_THAT(search.loads, IsEmpty());
   EXPECT_EQ(search.min_seconds, 30);
-  EXPECT_THAT(load_plan(options_with(with_slo), true).loads, SizeIs(1));  // one load: the times of a trace
+  EXPECT_THAT(load_plan(options_with(with_slo), true).loads, SizeIs(1));  // a trace is a single load
   EXPECT_THAT(load_plan(options_with([&](auto& options) {
                           with_slo(options);
                           options.clients = {"2"};

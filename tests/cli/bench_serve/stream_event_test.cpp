@@ -84,7 +84,7 @@ TEST(StreamEvent, AServerThatReportsUsageAtTheEndIsTimedByText) {
        R"({"choices":[],"usage":{"completion_tokens":2}})"});
   EXPECT_THAT(answer.events, ElementsAre(1, 3));
   EXPECT_THAT(answer.event_tokens, ElementsAre(1, 1));
-  // No token became visible. Only the usage after the end counts the tokens, which gives no times.
+  // Only the usage after the end of the stream counts the tokens, so no token has a time.
   EXPECT_THAT(answer_of({R"({"choices":[],"usage":{"completion_tokens":2}})"}).events, ElementsAre());
 }
 

@@ -83,7 +83,8 @@ TEST(Workload, ArrivalsAreAPoissonProcess) {
   EXPECT_NEAR(times.back() / (kCount - 1), 0.25, 5 * 0.0025);
   int num_long = 0;
   for (size_t i = 1; i < times.size(); ++i) num_long += times[i] - times[i - 1] > 0.25;
-  // A share of exp(-1) of the gaps exceeds the mean: binomial, with a standard deviation of 48.
+  // Gaps longer than the mean are a share of exp(-1): their number is binomial, with a standard deviation of
+  // 48.
   EXPECT_NEAR(num_long, kCount * std::exp(-1.0), 5 * 48);
 }
 
@@ -111,9 +112,10 @@ TEST(Workload, EqualBlocksOfATraceAreEqualWithinOnePass) {
     return std::equal(prompts[a].begin(), prompts[a].begin() + static_cast<ptrdiff_t>(count),
                       prompts[b].begin());
   };
-  EXPECT_TRUE(begins_like(0, 1, 512));   // both begin with block 1
-  EXPECT_FALSE(begins_like(0, 1, 600));  // then blocks 2 and 3 differ
-  EXPECT_FALSE(begins_like(0, 2, 1));    // the second pass through the trace uses other ids
+  EXPECT_TRUE(begins_like(0, 1, 512));   // the first 512 tokens of both prompts are block 1
+  EXPECT_FALSE(begins_like(0, 1, 600));  // the tokens after block 1 are blocks 2 and 3, which differ
+  // prompt 2 is from the second pass through the trace, which uses other ids
+  EXPECT_FALSE(begins_like(0, 2, 1));
 }
 
 // conversations

@@ -50,7 +50,7 @@ TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   EXPECT_THROW(cut_windows(kTokenizer, "\x01", 10, {}), InputError);
 }
 
-// A backend whose logits are equal except the one of token 5, which is e times as likely as any other token.
+// A backend for which all tokens are equally likely, except token 5, which is e times as likely.
 class BiasedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
@@ -75,8 +75,8 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// With V = 4,096 tokens, p is 1 / V for each, q is e / (V - 1 + e) for token 5 and 1 / (V - 1 + e) for the
-// others.
+// With V = 4,096 tokens, p is 1 / V for each token. q is e / (V - 1 + e) for token 5, and 1 / (V - 1 + e) for
+// each other token.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kTinyConfig, 0, {0});
   BiasedBackend biased(kTinyConfig, 0, {0});

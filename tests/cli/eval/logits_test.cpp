@@ -21,7 +21,7 @@ TEST(Logits, OfEqualOnesTheLowerIdIsTheLikeliest) {
 TEST(KlDivergence, OfEqualDistributionsIsZero) {
   const std::vector<float> logits{0.25f, -3, 7, 1e-3f};
   EXPECT_EQ(kl_divergence(logits, logits), 0);
-  std::vector<float> shifted = logits;  // will be the same distribution
+  std::vector<float> shifted = logits;  // a shift of all logits does not change the distribution
   for (float& logit : shifted) logit += 4;
   EXPECT_NEAR(kl_divergence(logits, shifted), 0, 1e-6);  // 4 + 1e-3 is rounded by 2^-22
 }

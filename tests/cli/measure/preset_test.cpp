@@ -72,7 +72,7 @@ TEST(Preset, AGridTakesItsStepsOncePerRepetition) {
   run.prompt_lengths = {100, 250};
   run.output_lengths = {7};
   run.depths = {0, 1000};
-  const int num_steps = 2 * (1 + 3 + 7);  // prompts in chunks of 100
+  const int num_steps = 2 * (1 + 3 + 7);  // prompts take 1 and 3 steps of 100 rows
   EXPECT_EQ(expected_seconds(run, 4, 100, [](const PredictedStep&) { return 1.0; }), 4 * num_steps);
 }
 

@@ -150,7 +150,8 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
 }
 
 // Each request misses and leaves 10 sliding pages. A prefix is found if it is among the last T = 3 requests,
-// whose pages fill the room of 30: 1 - e^(-3 / 100). Once found it stays, because full pages have room.
+// whose pages fill the room of 30. The probability of that is 1 - e^(-3 / 100). Once found it stays, because
+// full pages have room.
 TEST(Serving, APrefixThatWasFoundOnceStays) {
   const double once = 1 - std::exp(-0.03), found = found_share({1400, 30, 128}, kShared, 100);
   EXPECT_GT(found, once);
@@ -183,7 +184,8 @@ TEST(Serving, ARoundIsItsPromptsAndItsAnswers) {
   const ServingRound four = round_of(request, 4, 0, 1024, rows_of);
   EXPECT_DOUBLE_EQ(four.prompt_seconds, 400);
   EXPECT_DOUBLE_EQ(four.answer_seconds, 40);
-  EXPECT_DOUBLE_EQ(round_of(request, 1, 0, 30, rows_of).prompt_seconds, 100);  // in steps of 30
+  // the prompt runs in steps of at most 30 tokens
+  EXPECT_DOUBLE_EQ(round_of(request, 1, 0, 30, rows_of).prompt_seconds, 100);
 }
 
 TEST(Serving, StepsSeeWhatIsBeforeThem) {

@@ -10,7 +10,8 @@ namespace {
 
 const std::vector<TimedWork> kStep{{Operation::kQkv, "qkv", 0, 10},
                                    {Operation::kAttend, "attend", 11, 15},
-                                   {Operation::kProject, "project", 14, 20},  // its first block began early
+                                   // overlaps attend: its first CTA began before attend ended
+                                   {Operation::kProject, "project", 14, 20},
                                    {Operation::kUnembed, "unembed", 23, 30}};
 const StepBytes kBytes{{{Operation::kQkv, {.weight_bytes = 100, .flops = 3000}},
                         {Operation::kProject, {.weight_bytes = 50, .flops = 500}},

@@ -1,4 +1,4 @@
-// Tests checkpoints as programs for fine-tuning save them: F16, and unsloth's names.
+// Tests checkpoints in the forms that fine-tuning programs save: in F16, and with unsloth's names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class FineTune : public testing::Test {
   OwnedTensors tensors_;
 };
 
-// Values as in a model that was trained in F16: BF16 does not hold all of them.
+// Returns the values as in a model that was trained in F16: BF16 does not hold all of them.
 OwnedTensor in_f16(const OwnedTensor& tensor) {
   OwnedTensor narrow{DType::kF16, tensor.shape, {}};
   for (const float value : float_values(tensor)) {

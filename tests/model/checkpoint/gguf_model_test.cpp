@@ -376,7 +376,7 @@ TEST_F(OllamaGguf, IsTheSameModelInBothOfItsLayouts) {
     ASSERT_EQ(error_of_opening(), "accepted");
     const Weights weights = open_converted(folder_.path() / "damaged.gguf");
     Config expected = small_config();
-    expected.eos.clear();  // not written above
+    expected.eos.clear();  // the metadata written above have no end tokens
     EXPECT_EQ(weights.config, expected);
     EXPECT_EQ(bytes_of(weights), bytes_of(good));
   }

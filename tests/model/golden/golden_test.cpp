@@ -30,7 +30,7 @@ TEST(Golden, TheIndexNamesThePromptsAndItsTensorFileHoldsThem) {
   EXPECT_EQ(prose33.greedy.size(), 64u);
   EXPECT_EQ(prose33.num_hidden_rows, 33);
   EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
-  // This is min_router_margin in the index.
+  // The expected value is min_router_margin in the index.
   EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
             0.0010134577751159668f);
   EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has golden data of its last position only
@@ -139,11 +139,14 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
 
 TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExpert) {
   std::swap(logits[1], logits[2]);
-  tolerance.margin_error = 0.5;  // margins of 1 are two standard deviations: 2 * 0.023 are expected
+  // a margin of 1 is two standard deviations: 2 * 0.023 positions are expected to choose another expert
+  tolerance.margin_error = 0.5;
   EXPECT_EQ(difference().num_positions_wrong, 1);
   EXPECT_EQ(difference().most_positions_wrong, 0);
   EXPECT_FALSE(is_within(difference(), tolerance));
-  tolerance.margin_error = 1;  // 2 * 0.159 are expected; with three standard deviations more this is 2.01
+  // each of two positions is wrong with probability 0.159: 0.318 expected, 2.01 with three standard
+  // deviations more
+  tolerance.margin_error = 1;
   EXPECT_EQ(difference().most_positions_wrong, 2);
   EXPECT_TRUE(is_within(difference(), tolerance));
 }
@@ -179,7 +182,7 @@ TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   EXPECT_EQ(difference().num_top_compared, 10);
 }
 
-// Golden data with the logits of both positions, in which the tokens of the top 5 are 3 apart.
+// Golden data with the logits of both positions. The log-probabilities of the top 5 tokens are 3 apart.
 class ComparePositions : public CompareWithGolden {
  protected:
   ComparePositions() {
@@ -231,7 +234,7 @@ TEST_F(ComparePositions, AnErrorOfOneLikelyTokenIsFoundAmongManyOthers) {
   golden.logits.assign(8, 0);
   for (int i = 0; i < 8; ++i) golden.logits[i] = -3.0f * static_cast<float>(i);
   golden.logits.insert(golden.logits.end(), unlikely.begin(), unlikely.end());
-  logits = golden.logits;  // of one position
+  logits = golden.logits;  // logits of one position
   golden.logits.insert(golden.logits.end(), logits.begin(), logits.end());
   logits = golden.logits;
   std::swap(logits[1], logits[2]);
@@ -258,7 +261,7 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, and 32 for each int8 vector. Of 8 layers, the
+// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, and 32 for each int8 vector. Of 8 layers, the
 // unembedding counts as one vector, and an error of queries or keys as half a vector each.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
@@ -293,8 +296,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors with 16 or
-// 64 times the error of such a rounding.
+// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, 6 for six roundings to bfloat16, and 16^2
+// (MXFP8) or 64^2 (MXFP4) for each of two vectors.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

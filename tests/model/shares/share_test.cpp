@@ -208,8 +208,8 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
   }
 }
 
-// With its own sequences a rank has all of attention, including the bias. It has the same part of the other
-// weights as with a share of the heads, for any number of ranks.
+// With its own sequences a rank has all of attention, including the bias. The rank has the same part of the
+// other weights as with a share of the heads, for any number of ranks.
 TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
   Config config = config_with(8, 2, 640, 200);
   config.num_experts = 11;

@@ -303,7 +303,7 @@ TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
   EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
 }
 
-// Random tokens with many control tokens, as from a broken model.
+// Feeds random tokens with many control tokens, as a broken model would write.
 TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
   const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
   const std::vector<TokenId> control = tiny().encode(

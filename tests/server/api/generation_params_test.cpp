@@ -254,7 +254,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("echo": true)", R"("modalities": ["text", "audio"])",
         R"("chat_template_kwargs": {"builtin_tools": ["browser"]})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
-  // These values request nothing.
+  // These values change nothing, so the fields are not refused.
   EXPECT_EQ(
       ignored_by(R"("use_beam_search": false, "typical_p": 1.0, "skip_special_tokens": true, "mirostat": 0,
                           "n_predict": -1, "modalities": ["text"], "grammar": "", "echo": false)"),

@@ -27,8 +27,8 @@ TEST_F(TwoConnectionSlots, TheOneWhoseClientHasBeenSilentForLongestGivesWay) {
   one.wait();
   two.wait();
   three.wait();
-  one.work();  // its client has sent something,
-  one.wait();  // so it has been silent for the shortest time
+  one.work();  // now the connection `one` has been silent for the shortest time
+  one.wait();
   EXPECT_TRUE(slots_->make_room());
   EXPECT_EQ(given_, std::vector({2}));
   EXPECT_TRUE(two.has_given_way());
@@ -50,7 +50,7 @@ TEST_F(TwoConnectionSlots, AConnectionGivesWayOnce) {
   ConnectionSlots::Slot& one = take(1);
   one.wait();
   EXPECT_TRUE(slots_->make_room());
-  one.wait();  // it waits while it is being closed
+  one.wait();  // the connection still waits while it is being closed
   EXPECT_FALSE(slots_->make_room());
 }
 

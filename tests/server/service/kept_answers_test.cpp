@@ -136,7 +136,7 @@ TEST(KeptAnswers, AReaderOfOneAnswerDoesNotHoldTheEventsOfAnother) {
   EXPECT_GT(unread->first(), 0u);
 }
 
-// An answer whose reader has received nothing, in a store that is full, and a writer that waits.
+// A writer that waits, because the store is full and the reader of its answer has received nothing.
 struct WaitingWriter {
   WaitingWriter() {
     reader.emplace(answer, 0);

@@ -67,8 +67,9 @@ class Branches {
   // Whether no value satisfies the branch, judged from `depth` levels of nested schemas. Used to find members
   // of oneOf that exclude each other. Set by the owner, which knows the combined meaning of keywords.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // Also set by the owner. is_found: whether every regex engine finds the pattern (of patternProperties) in
-  // the name; with `is_negated`, whether no engine does. is_name: whether the name satisfies the schema.
+  // The owner also sets the next two functions. is_found: whether every regex engine finds the pattern (of
+  // patternProperties) in the name; with `is_negated`, whether no engine does. is_name: whether the name
+  // satisfies the schema.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;

@@ -91,8 +91,8 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // Lists of the same assertions in different orders share a rule, which writes the members of an object in
-  // the order of its first use.
+  // Lists of the same assertions in different orders share a rule. The rule writes the members of an object
+  // in the order of the first list that used it.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());

@@ -66,7 +66,8 @@ class SchemaCompiler {
 
   // The following are defined in schema/holds.cpp. They check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  // Like holds() of each term, but true if the result depends on a widened schema, which has lost keywords.
+  // Returns whether holds() is true of every term. Also true if the result depends on a widened schema, which
+  // has lost keywords.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool all_keywords_hold(const Json& value, const Json& schema);

@@ -21,7 +21,7 @@ struct Decimal {
 };
 
 int compare(const Decimal& a, const Decimal& b);  // negative, 0 or positive
-// Rounding towards minus infinity (floor) or plus infinity (ceil).
+// Round towards minus infinity (floor) or plus infinity (ceil).
 Decimal floor(const Decimal& a);
 Decimal ceil(const Decimal& a);
 Decimal next_integer(const Decimal& integer, bool is_up);

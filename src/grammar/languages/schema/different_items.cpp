@@ -11,7 +11,8 @@ namespace {
 constexpr uint32_t kMaxNested{3};    // levels of arrays within arrays
 constexpr size_t kMaxListed{1'000};  // limit on listed arrays, or on integers before filtering
 
-// The smallest (`is_min`) or largest integer within the bound; 2^60 or -2^60 if it has more than 15 digits.
+// Returns the smallest (`is_min`) or largest integer within the bound; 2^60 or -2^60 if it has more than 15
+// digits.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

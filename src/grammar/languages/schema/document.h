@@ -31,7 +31,8 @@ class SchemaDocument {
   bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
 
   const Json& root() const { return root_; }
-  // Whether the document belongs to a draft up to 7, in which keywords next to a "$ref" are ignored.
+  // Whether the document follows JSON Schema draft 7 or an earlier one, in which keywords next to a "$ref"
+  // are ignored.
   static bool hides_siblings(const Json& root);
   bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
   // Returns the schema that the "$ref" refers to.
@@ -43,7 +44,8 @@ class SchemaDocument {
   // Whether the schema has no effect: true, or {}.
   static bool is_true(const Json& schema);
 
-  // The keyword's value; null if absent. The functions below throw InputError for a value of another type.
+  // Returns the keyword's value; null if absent. The functions below throw InputError for a value of another
+  // type.
   static const Json* find(const Json& schema, std::string_view keyword);
   // Values above 2^32 - 2 are returned as 2^32 - 2.
   std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;

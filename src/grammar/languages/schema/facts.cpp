@@ -290,7 +290,8 @@ class FactsReader {
   // Adds the opposite bound: a lower bound fails at smaller numbers, an upper bound at larger ones.
   void number_fails(const Json& schema, std::string_view keyword) {
     const bool is_draft_4_flag = find(schema, keyword)->is_boolean();
-    if (is_draft_4_flag) {  // the flag only qualifies the bound next to it, whose failure is another case
+    // a draft 4 flag only qualifies the bound next to it; the bound's own failure is another case
+    if (is_draft_4_flag) {
       facts_.types = 0;
     } else if (keyword == "minimum") {
       max_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMinimum"));

@@ -41,7 +41,7 @@ struct StringFacts {
 
 struct ArrayFacts {
   std::vector<Terms> first;   // terms of the items at 0, 1, ...
-  std::optional<Terms> rest;  // terms of all further items; absent: none allowed
+  std::optional<Terms> rest;  // terms of all further items; absent: no further items are allowed
   uint32_t min{0}, max{kUnlimited};
   // At least one item at index needed_from or later must satisfy all terms of `needed`.
   Terms needed;
@@ -50,7 +50,7 @@ struct ArrayFacts {
   std::string_view needed_by;
   uint32_t num_needed{0};
   const Json* unique{nullptr};  // a schema that requires unique items; null if no schema does
-  // Maximum number of items, as far as it follows without looking into nested schemas.
+  // Returns the maximum number of items, as far as it follows without looking into nested schemas.
   uint32_t most() const;
 };
 

@@ -18,7 +18,8 @@ constexpr std::string_view kPointer{R"((?:/(?:[^~/]|~[01])*)*)"};
 
 Expression json_pointer_format(Expressions& e) { return whole_match(e, kPointer); }
 
-// Relative JSON Pointers of draft-bhutton-relative-json-pointer-00: levels up, an offset, "#" or a pointer.
+// Matches the relative JSON Pointers of draft-bhutton-relative-json-pointer-00: levels up, an offset, "#" or
+// a pointer.
 Expression relative_json_pointer_format(Expressions& e) {
   constexpr std::string_view kNumber{R"((?:0|[1-9]\d*))"};
   return whole_match(e, fmt::format(R"({0}(?:[+-]{0})?(?:#|{1}))", kNumber, kPointer));

@@ -7,7 +7,8 @@ namespace {
 constexpr std::string_view kGroup{"[0-9A-Fa-f]{1,4}"};
 constexpr uint32_t kMaxMailbox{64}, kMaxHostname{253};  // characters
 
-// Hostnames of RFC 1123, 2.1, and RFC 1034, 3.1: labels of up to 63 letters, digits and inner hyphens.
+// Matches the hostnames of RFC 1123, 2.1, and RFC 1034, 3.1: labels of up to 63 letters, digits and inner
+// hyphens.
 Expression labels(Expressions& e) {
   constexpr std::string_view kLabel{"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"};
   return up_to(e, kMaxHostname, whole_match(e, fmt::format(R"({0}(?:\.{0})*)", kLabel)));
@@ -38,8 +39,8 @@ Expression ipv4_format(Expressions& e) { return whole_match(e, ipv4_regex()); }
 Expression ipv6_format(Expressions& e) { return whole_match(e, ipv6_regex(1)); }
 Expression hostname_format(Expressions& e) { return labels(e); }
 
-// The "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the limits of 4.5.3.1 on the part before the @ and on the
-// domain. An address literal must have a registered tag; IPv6 is the only one.
+// Matches the "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the limits of 4.5.3.1 on the part before the @ and
+// on the domain. An address literal must have a registered tag; IPv6 is the only one.
 Expression email_format(Expressions& e) {
   constexpr std::string_view kAtom{R"([A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)"};
   constexpr std::string_view kQuoted{R"("(?:[ !#-\[\]-~]|\\[ -~])*")"};

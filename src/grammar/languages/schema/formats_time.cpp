@@ -47,7 +47,7 @@ Expression date_and(Expressions& e, Expression time) {
 
 }  // namespace
 
-// Dates, with 29 February only in leap years.
+// Matches dates, with 29 February only in leap years.
 Expression date_format(Expressions& e) {
   constexpr std::string_view kLeapYear{
       R"((?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00))"};
@@ -73,7 +73,7 @@ Expression date_time_format_of_any_leap_second(Expressions& e) {
   return date_and(e, time_format_of_any_leap_second(e));
 }
 
-// Durations of RFC 3339, appendix A.
+// Matches the durations of RFC 3339, appendix A.
 Expression duration_format(Expressions& e) {
   constexpr std::string_view kTime{R"(T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"};
   return whole_match(

@@ -11,9 +11,9 @@
 
 namespace nibble::grammar {
 
-// The schema is not needed after the return. Throws an InputError with one line that names the keyword and
-// its place ("schema: 'contains' at #/properties/list: this keyword is not supported; ..."), also for schemas
-// that no value satisfies or that exceed limits.h.
+// Compiles a schema, which the caller may free afterwards. Throws an InputError with one line that names the
+// keyword and its place ("schema: 'contains' at #/properties/list: this keyword is not supported; ..."), also
+// for schemas that no value satisfies or that exceed limits.h.
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options = {});
 
 // Compiles the grammar of all JSON objects, for {"type": "json_object"}.

@@ -89,7 +89,8 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   if (types == kFractionType || parts.empty() || (integers && !has_form)) {
     parts.push_back(plain_number(types));
   } else if (has_excluded && !integers) {
-    parts.push_back(canonical_number(e));  // one text per value, so that a value can be excluded
+    // canonical: each number has exactly one text, so an excluded number can be left out
+    parts.push_back(canonical_number(e));
   }
   // At most 15 digits: doubles distinguish such numbers, so all readers see the same side of a bound.
   constexpr uint32_t kMaxDigits{15};

@@ -22,7 +22,8 @@ struct Unevaluated {
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Returns nullopt if the keyword is absent or without effect. InputError if its effect depends on the value.
+// Returns nullopt if the keyword is absent or has no effect. Throws InputError if its effect depends on the
+// value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

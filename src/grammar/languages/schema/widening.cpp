@@ -82,7 +82,8 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // otherwise its siblings would apply
+  // without its $ref, the schema would no longer ignore the keywords next to it
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")

@@ -14,9 +14,9 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // JSON pointers of schemas that have lost keywords, or whose failure is not enforced.
+  // Returns the JSON pointers of schemas that have lost keywords, or whose failure is not enforced.
   const std::set<std::string>& places() const { return places_; }
-  // One line for each removed part.
+  // Returns one line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // drop() and simplify() return false if they find nothing to remove.
