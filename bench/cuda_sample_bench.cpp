@@ -10,7 +10,7 @@
 #include "backend/cuda/input/sample_input.h"
 #include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/engine.h"
 #include "tests/folders.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/token_mask.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"
 #include "grammar/languages/regex.h"

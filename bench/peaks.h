@@ -2,7 +2,7 @@
 // with.
 #pragma once
 
-#include "core/read_bandwidth.h"
+#include "core/memory/read_bandwidth.h"
 
 namespace nibble::bench {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/sample.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

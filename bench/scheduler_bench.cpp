@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/scheduler.h"
 
 namespace nibble {

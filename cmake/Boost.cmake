@@ -10,7 +10,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # They also cannot assemble a coroutine with this UBSan check ("Cannot represent a difference across sections").
   target_compile_options(nibble_boost INTERFACE -fno-sanitize=function)
 endif()
-# Asio allocates by operator new, whose handler can wait for memory (core/memory_handler.h), not by aligned_alloc().
+# Asio allocates by operator new, whose handler can wait for memory (core/memory/memory_handler.h), not by
+# aligned_alloc().
 target_compile_definitions(nibble_boost INTERFACE BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC BOOST_ASIO_DISABLE_BOOST_ALIGN)
 # With ThreadSanitizer, GCC 12 inlines only one of the two functions with which Asio allocates and frees a coroutine's
 # frame, and then warns that they do not match.

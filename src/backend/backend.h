@@ -15,7 +15,7 @@
 #include "backend/rank_links.h"
 #include "backend/timed_work.h"
 #include "backend/traced_result.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/batch.h"
 #include "model/config.h"
 #include "model/draft_head/draft_head.h"

@@ -2,7 +2,7 @@
 // each step, so that it returns no token computed from a changed file. Loading checks them too.
 #pragma once
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "backend/draft_tree.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 namespace {

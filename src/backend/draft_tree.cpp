@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/right_drafts.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 

@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/tuned_steps.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 
 namespace nibble {
 

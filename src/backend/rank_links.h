@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/shares/share.h"
 
 namespace nibble {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

@@ -21,7 +21,7 @@
 
 #include <span>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "model/batch.h"
 
 namespace nibble {

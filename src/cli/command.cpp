@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/near_name.h"
+#include "core/errors/error.h"
+#include "core/text/near_name.h"
 
 namespace nibble::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "core/settings.h"
+#include "core/program/settings.h"
 
 // Forward declarations of CLI11's types: its header is large, and only files that define commands need it.
 namespace CLI {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "core/error.h"
-#include "core/mapped_file.h"
-#include "core/near_name.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/text/near_name.h"
 
 namespace nibble::cli {
 namespace {

@@ -10,12 +10,12 @@
 
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/json.h"
 #include "harmony/parse.h"
 #include "harmony/render.h"
-#include "setup/tokenizer.h"
+#include "setup/model/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <sstream>
 
-#include "core/take_until.h"
-#include "core/terminal.h"
+#include "core/console/terminal.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 namespace {

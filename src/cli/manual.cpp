@@ -17,9 +17,9 @@
 
 #include "cli/help.h"
 #include "cli/version.h"
-#include "core/error.h"
-#include "core/near_name.h"
-#include "core/take_until.h"
+#include "core/errors/error.h"
+#include "core/text/near_name.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 namespace {

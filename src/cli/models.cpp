@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "core/bytes_text.h"
-#include "core/error.h"
-#include "core/json.h"
-#include "core/json_text.h"
-#include "setup/capacity.h"
-#include "setup/installed_models.h"
-#include "setup/memory.h"
-#include "setup/resolve.h"
+#include "core/errors/error.h"
+#include "core/text/bytes_text.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "setup/model/installed_models.h"
+#include "setup/plan/capacity.h"
+#include "setup/plan/memory.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::cli {
 namespace {

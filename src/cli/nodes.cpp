@@ -6,10 +6,10 @@
 
 #include "cli/command.h"
 #include "cli/version.h"
-#include "core/output.h"
-#include "setup/experts.h"
-#include "setup/load.h"
-#include "setup/model.h"
+#include "core/console/output.h"
+#include "setup/model/model.h"
+#include "setup/plan/experts.h"
+#include "setup/start/load.h"
 
 namespace nibble::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "setup/resolved_settings.h"
+#include "setup/settings/resolved_settings.h"
 
 namespace nibble::cli {
 

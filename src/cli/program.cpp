@@ -37,10 +37,10 @@
 #include "cli/unknown_variables.h"
 #include "cli/verify/verify.h"
 #include "cli/version.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/lost_pages.h"
-#include "core/output.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/files/lost_pages.h"
+#include "core/program/log.h"
 #include "nodes/node_lost.h"
 
 namespace nibble::cli {

@@ -8,13 +8,13 @@
 
 #include "cli/command.h"
 #include "cli/measure/kernels_json.h"
-#include "core/bytes_text.h"
-#include "core/error.h"
-#include "core/thread_pool.h"
+#include "core/errors/error.h"
+#include "core/text/bytes_text.h"
+#include "core/threads/thread_pool.h"
 #include "server/http/http_server.h"
-#include "setup/machine.h"
-#include "setup/memory.h"
-#include "setup/nodes.h"
+#include "setup/machine/machine.h"
+#include "setup/plan/memory.h"
+#include "setup/plan/nodes.h"
 
 namespace nibble::cli {
 

@@ -5,9 +5,9 @@
 
 #include "backend/backend.h"
 #include "server/service/options.h"
-#include "setup/capacity.h"
-#include "setup/model.h"
-#include "setup/resolved_settings.h"
+#include "setup/model/model.h"
+#include "setup/plan/capacity.h"
+#include "setup/settings/resolved_settings.h"
 
 namespace nibble::cli {
 

@@ -8,10 +8,10 @@
 
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
-#include "core/error.h"
-#include "core/json.h"
-#include "core/output.h"
-#include "setup/tokenizer.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "setup/model/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/near_name.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
+#include "core/text/near_name.h"
 
 namespace nibble::cli {
 namespace {

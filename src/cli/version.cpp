@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/kernel_table.h"
-#include "setup/backends.h"
+#include "setup/backend/backends.h"
 #include "setup/commit.h"
 
 namespace nibble::cli {

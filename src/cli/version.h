@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

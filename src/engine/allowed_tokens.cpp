@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/token_mask.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/tokens/token_mask.h"
 
 namespace nibble {
 namespace {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
-#include "core/thread_name.h"
-#include "core/with_memory.h"
+#include "core/errors/check.h"
+#include "core/memory/with_memory.h"
+#include "core/threads/thread_name.h"
 #include "engine/drafting.h"
 #include "engine/engine_queues.h"
 #include "engine/faults.h"

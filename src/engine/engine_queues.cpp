@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/random.h"
-#include "core/with_memory.h"
+#include "core/memory/with_memory.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 

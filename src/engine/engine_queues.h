@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/engine_state.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"

@@ -1,6 +1,6 @@
 #include "engine/event.h"
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 

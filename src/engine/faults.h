@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "core/with_memory.h"
+#include "core/memory/with_memory.h"
 
 namespace nibble {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble {
 

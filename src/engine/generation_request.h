@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "grammar/matching/constraint.h"
 #include "model/batch.h"
 #include "speculative/prediction.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/check.h"
-#include "core/with_memory.h"
+#include "core/errors/check.h"
+#include "core/memory/with_memory.h"
 #include "engine/faults.h"
 
 namespace nibble {

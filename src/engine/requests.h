@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/drafting.h"
 #include "engine/engine_queues.h"
 #include "engine/event.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "kv/page_counts.h"
 
 namespace nibble {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/allowed_tokens.h"
 #include "engine/bans.h"
 #include "engine/draft_tree.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/draft_tree.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"

@@ -1,6 +1,6 @@
 #include "formats/container.h"
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/mapped_file.h"
-#include "core/shape.h"
+#include "core/files/mapped_file.h"
+#include "core/tensors/dtype.h"
+#include "core/tensors/shape.h"
 
 namespace nibble {
 

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 namespace {

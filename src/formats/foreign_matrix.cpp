@@ -4,11 +4,11 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/bf16.h"
-#include "core/check.h"
-#include "core/e2m1.h"
-#include "core/e4m3.h"
-#include "core/f16.h"
+#include "core/errors/check.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/f16.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/dtype.h"
+#include "core/tensors/dtype.h"
 
 namespace nibble {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/f16.h"
+#include "core/numbers/f16.h"
 
 namespace nibble {
 

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/check.h"
-#include "core/log.h"
-#include "core/mapped_file.h"
+#include "core/errors/check.h"
+#include "core/files/mapped_file.h"
+#include "core/program/log.h"
 #include "formats/container_error.h"
 
 namespace nibble {

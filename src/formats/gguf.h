@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/mapped_file.h"
-#include "core/shape.h"
+#include "core/files/mapped_file.h"
+#include "core/tensors/shape.h"
 
 namespace nibble {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 namespace {

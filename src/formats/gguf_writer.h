@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/new_file.h"
-#include "core/shape.h"
+#include "core/files/new_file.h"
+#include "core/tensors/shape.h"
 #include "formats/gguf.h"
 
 namespace nibble {

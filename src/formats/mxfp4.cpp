@@ -4,8 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "core/check.h"
-#include "core/e2m1.h"
+#include "core/errors/check.h"
+#include "core/numbers/e2m1.h"
 
 namespace nibble {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/e8m0.h"
+#include "core/numbers/e8m0.h"
 
 namespace nibble {
 

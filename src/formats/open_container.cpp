@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
-#include "core/log.h"
-#include "core/mapped_file.h"
+#include "core/errors/check.h"
+#include "core/files/mapped_file.h"
+#include "core/program/log.h"
 #include "formats/container_error.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_index.h"

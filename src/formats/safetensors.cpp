@@ -8,8 +8,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "core/buffer.h"
-#include "core/log.h"
+#include "core/program/log.h"
+#include "core/tensors/buffer.h"
 #include "formats/container_error.h"
 #include "formats/untrusted_json.h"
 

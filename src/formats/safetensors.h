@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 #include "formats/container.h"
 
 namespace nibble {

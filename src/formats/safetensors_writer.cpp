@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/check.h"
-#include "core/json.h"
+#include "core/errors/check.h"
+#include "core/text/json.h"
 
 namespace nibble {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/new_file.h"
-#include "core/shape.h"
+#include "core/files/new_file.h"
+#include "core/tensors/dtype.h"
+#include "core/tensors/shape.h"
 
 namespace nibble {
 

@@ -7,8 +7,8 @@
 #include <limits>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 
 namespace nibble::grammar {
 

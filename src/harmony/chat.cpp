@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/control_tokens.h"
 #include "harmony/parts.h"
 #include "harmony/shown_schema.h"

@@ -25,7 +25,7 @@
 
 #include <algorithm>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/typescript.h"
 
 namespace nibble::harmony {

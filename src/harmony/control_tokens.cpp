@@ -1,6 +1,6 @@
 #include "harmony/control_tokens.h"
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::harmony {
 

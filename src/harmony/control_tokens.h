@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "text/tokenizer.h"
 
 namespace nibble::harmony {

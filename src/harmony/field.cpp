@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 
 namespace nibble::harmony {
 

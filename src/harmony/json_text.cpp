@@ -7,9 +7,9 @@
 #include <system_error>
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/json_text.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 
 namespace nibble::harmony {
 

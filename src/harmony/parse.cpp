@@ -30,7 +30,7 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "harmony/control_tokens.h"
 #include "harmony/header.h"
 #include "text/utf8_stream.h"

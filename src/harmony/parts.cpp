@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "text/base64.h"
 #include "text/utf8.h"
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/content.h"
 #include "harmony/control_tokens.h"
 

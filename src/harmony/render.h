@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "harmony/message.h"
 #include "text/tokenizer.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/remove_member.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/text/remove_member.h"
 #include "grammar/languages/schema/document.h"
 
 namespace nibble::harmony {

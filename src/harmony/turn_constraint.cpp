@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/token_mask.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/languages/one_line.h"
 
 namespace nibble::harmony {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "grammar/languages/one_line.h"
 #include "grammar/languages/regex.h"
 #include "grammar/program/builder.h"

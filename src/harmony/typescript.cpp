@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::harmony {
 

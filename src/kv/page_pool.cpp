@@ -1,6 +1,6 @@
 #include "kv/page_pool.h"
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 

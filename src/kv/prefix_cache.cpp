@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 #include "kv/page_counts.h"
 
 namespace nibble {

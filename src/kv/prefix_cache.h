@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "kv/page_pool.h"
 #include "model/batch.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <variant>
 
-#include "core/thread_name.h"
+#include "core/threads/thread_name.h"
 
 namespace nibble::library {
 namespace {

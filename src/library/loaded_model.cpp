@@ -8,16 +8,16 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 #include "library/status.h"
 #include "setup/commit.h"
-#include "setup/drafters.h"
-#include "setup/experts.h"
-#include "setup/load.h"
-#include "setup/memory.h"
-#include "setup/resolve.h"
-#include "setup/tokenizer.h"
+#include "setup/model/tokenizer.h"
+#include "setup/plan/experts.h"
+#include "setup/plan/memory.h"
+#include "setup/start/drafters.h"
+#include "setup/start/load.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::library {
 namespace {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "engine/engine.h"
 #include "library/event_router.h"
 #include "library/options.h"
-#include "setup/capacity.h"
-#include "setup/model.h"
-#include "setup/resolved_settings.h"
+#include "setup/model/model.h"
+#include "setup/plan/capacity.h"
+#include "setup/settings/resolved_settings.h"
 #include "text/tokenizer.h"
 #include "turn/answer_format.h"
 

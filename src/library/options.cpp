@@ -1,6 +1,6 @@
 #include "library/options.h"
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "library/status.h"
 
 namespace nibble::library {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "library/nibble.h"
 
 struct nibble_options {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/json_text.h"
 #include "harmony/render.h"
 #include "library/options.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "harmony/chat.h"
 #include "library/event_router.h"
 #include "library/loaded_model.h"

@@ -1,7 +1,7 @@
 // The functions nibble_session_*() of the C API.
 #include <string>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/languages/source.h"
 #include "library/session.h"
 #include "library/status.h"

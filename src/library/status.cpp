@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "setup/commit.h"
 #include "text/utf8.h"
 

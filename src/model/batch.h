@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/token_mask.h"
+#include "core/tokens/token_mask.h"
 
 namespace nibble {
 

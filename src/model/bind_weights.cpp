@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {

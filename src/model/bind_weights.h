@@ -4,7 +4,7 @@
 #include <functional>
 #include <variant>
 
-#include "core/dtype.h"
+#include "core/tensors/dtype.h"
 #include "model/config.h"
 #include "model/weights.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble {
 namespace {

@@ -9,10 +9,10 @@
 #include <numbers>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "formats/mxfp4.h"
 #include "formats/untrusted_json.h"
 #include "model/config_fields.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/index_range.h"
-#include "core/token.h"
+#include "core/tensors/index_range.h"
+#include "core/tokens/token.h"
 
 namespace nibble {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/as_size.h"
-#include "core/buffer.h"
-#include "core/log.h"
+#include "core/numbers/as_size.h"
+#include "core/program/log.h"
+#include "core/tensors/buffer.h"
 #include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/console/progress.h"
+#include "core/threads/thread_pool.h"
 #include "model/weights.h"
 
 namespace nibble {

@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/as_size.h"
-#include "core/bf16.h"
-#include "core/bytes_text.h"
-#include "core/check.h"
-#include "core/e4m3.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/numbers/as_size.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
+#include "core/program/log.h"
+#include "core/text/bytes_text.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "model/quantize.h"

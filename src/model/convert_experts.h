@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/console/progress.h"
+#include "core/threads/thread_pool.h"
 #include "model/convert_blocks.h"
 #include "model/weights.h"
 

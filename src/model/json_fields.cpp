@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble {
 namespace {

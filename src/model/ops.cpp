@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble {
 namespace {

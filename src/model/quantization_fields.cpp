@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 #include "formats/untrusted_json.h"
 
 namespace nibble {

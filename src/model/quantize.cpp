@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/as_size.h"
-#include "core/check.h"
-#include "core/e4m3.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/numbers/as_size.h"
+#include "core/numbers/e4m3.h"
+#include "core/program/log.h"
 #include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"

@@ -11,8 +11,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/buffer.h"
-#include "core/thread_pool.h"
+#include "core/tensors/buffer.h"
+#include "core/threads/thread_pool.h"
 #include "model/config.h"
 #include "model/weights.h"
 

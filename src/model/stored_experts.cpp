@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/as_size.h"
-#include "core/bf16.h"
-#include "core/check.h"
-#include "core/f16.h"
+#include "core/errors/check.h"
+#include "core/numbers/as_size.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/f16.h"
 #include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "formats/foreign_matrix.h"
 #include "formats/mxfp4.h"
 

@@ -12,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/bf16.h"
-#include "core/check.h"
-#include "core/dtype.h"
-#include "core/mapped_file.h"
-#include "core/shape.h"
+#include "core/errors/check.h"
+#include "core/files/mapped_file.h"
+#include "core/numbers/bf16.h"
+#include "core/tensors/dtype.h"
+#include "core/tensors/shape.h"
 #include "formats/gguf.h"
 #include "model/config.h"
 
@@ -59,7 +59,7 @@ struct Blocks {
 };
 std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols);
 
-// Random bytes: 64-bit word i is (random_bits(seed, i) & mask) + base (core/random.h).
+// Random bytes: 64-bit word i is (random_bits(seed, i) & mask) + base (core/numbers/random.h).
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
@@ -150,7 +150,7 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  // Mapped files of the matrices. A backend can drop pages that it has copied (core/mapped_file.h).
+  // Mapped files of the matrices. A backend can drop pages that it has copied (core/files/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
   std::string source;                   // the model's name in messages: a path, or "synthetic:gpt-oss-20b"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::nodes {
 

@@ -8,7 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
-#include "core/log.h"
+#include "core/program/log.h"
 
 namespace nibble::nodes {
 namespace {

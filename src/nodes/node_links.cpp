@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "core/program/log.h"
+#include "core/system/clock.h"
 #include "nodes/entrance.h"
 #include "nodes/handshake.h"
 

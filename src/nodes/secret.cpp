@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 
 namespace nibble::nodes {
 namespace {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 
 namespace nibble::reference {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 
-#include "core/thread_pool.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
+#include "core/threads/thread_pool.h"
 #include "model/weights.h"
 #include "reference/kv_cache.h"
 

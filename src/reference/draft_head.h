@@ -16,8 +16,8 @@
 
 #include <span>
 
-#include "core/thread_pool.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
+#include "core/threads/thread_pool.h"
 #include "model/batch.h"
 #include "model/draft_head/draft_head.h"
 #include "reference/array.h"

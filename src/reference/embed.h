@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 #include "reference/kv_cache.h"
 

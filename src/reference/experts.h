@@ -4,8 +4,8 @@
 // terms over k in the router's order: the result does not depend on the other tokens in the batch.
 #pragma once
 
-#include "core/thread_pool.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
+#include "core/threads/thread_pool.h"
 #include "model/weights.h"
 #include "reference/rounding.h"
 

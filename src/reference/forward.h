@@ -6,8 +6,8 @@
 #include <functional>
 #include <span>
 
-#include "core/thread_pool.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
+#include "core/threads/thread_pool.h"
 #include "model/operation.h"
 #include "model/weights.h"
 #include "reference/activations.h"

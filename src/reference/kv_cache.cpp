@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backend/draft_tree.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "model/page_layers.h"
 
 namespace nibble::reference {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/view.h"
+#include "core/tensors/buffer.h"
+#include "core/tensors/view.h"
 #include "model/batch.h"
 #include "model/config.h"
 

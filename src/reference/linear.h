@@ -1,8 +1,8 @@
 // Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o].
 #pragma once
 
-#include "core/thread_pool.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
+#include "core/threads/thread_pool.h"
 #include "model/weights.h"
 #include "reference/rounding.h"
 

@@ -7,8 +7,8 @@
 #include "backend/changed_files.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
-#include "core/error.h"
-#include "core/thread_pool.h"
+#include "core/errors/error.h"
+#include "core/threads/thread_pool.h"
 #include "reference/draft_head.h"
 #include "reference/forward.h"
 

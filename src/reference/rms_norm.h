@@ -1,7 +1,7 @@
 // Root-mean-square norm: y[t,i] = x[t,i] / sqrt(mean_j x[t,j]^2 + eps) * g[i].
 #pragma once
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::reference {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::reference {
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/config.h"
 
 namespace nibble::reference {

@@ -1,7 +1,7 @@
 // Golden data that the reference computes with the roundings of another backend.
 #pragma once
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "model/golden/golden.h"
 #include "model/weights.h"
 #include "reference/rounding.h"

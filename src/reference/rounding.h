@@ -2,7 +2,7 @@
 // sums, so a few values still round to a neighbouring code.
 #pragma once
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 #include "reference/array.h"
 

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::reference {

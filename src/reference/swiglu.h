@@ -3,7 +3,7 @@
 // The gate has no lower bound: for very negative gates the sigmoid goes to 0.
 #pragma once
 
-#include "core/view.h"
+#include "core/tensors/view.h"
 
 namespace nibble::reference {
 

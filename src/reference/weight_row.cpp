@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/e4m3.h"
+#include "core/numbers/e4m3.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 

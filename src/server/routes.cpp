@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/json.h"
-#include "core/log.h"
+#include "core/program/log.h"
+#include "core/text/json.h"
 #include "server/absent.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/error.h"

@@ -20,12 +20,12 @@
 #include <mutex>
 #include <thread>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/memory_handler.h"
-#include "core/service_manager.h"
-#include "core/thread_name.h"
-#include "core/with_memory.h"
+#include "core/errors/error.h"
+#include "core/memory/memory_handler.h"
+#include "core/memory/with_memory.h"
+#include "core/program/log.h"
+#include "core/program/service_manager.h"
+#include "core/threads/thread_name.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/http/request_head.h"

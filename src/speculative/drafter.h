@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "model/batch.h"
 
 namespace nibble::speculative {

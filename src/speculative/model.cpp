@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "backend/draft_chain.h"
-#include "core/check.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/program/log.h"
+#include "core/system/clock.h"
 
 namespace nibble::speculative {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::speculative {
 namespace {

@@ -26,7 +26,8 @@ struct SpeculationOptions {
   // Maximum number of tokens proposed for one position, up to kMaxTopk. If above 1, drafts form trees.
   int topk{1};
   NgramLengths ngram{};
-  // Folder of a draft head; empty: no head. The backend must use the same head (setup/speculation.h).
+  // Folder of a draft head; empty: no head. The backend must use the same head
+  // (setup/settings/speculation.h).
   std::filesystem::path draft_head{};
   // Name or path of a draft model, and the loaded model; empty: no draft model.
   std::string draft_model{};

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 
 namespace nibble::speculative {
 

@@ -1,6 +1,6 @@
 #include "text/bpe_model.h"
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "text/merges.h"
 #include "text/vocabulary.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "text/unicode_16.h"
 
 namespace nibble {

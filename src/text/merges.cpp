@@ -5,8 +5,8 @@
 #include <functional>
 #include <queue>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

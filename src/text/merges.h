@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 
 namespace nibble {
 

@@ -5,9 +5,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 #include "text/expression.h"
 #include "text/unicode_16.h"
 #include "text/utf8.h"

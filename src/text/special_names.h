@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "text/vocabulary.h"
 
 namespace nibble {

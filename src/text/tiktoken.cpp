@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "text/base64.h"
 #include "text/bpe_model.h"
 #include "text/expression.h"

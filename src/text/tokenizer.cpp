@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 #include "text/bpe_model.h"
 #include "text/pre_tokeniser.h"
 #include "text/special_names.h"

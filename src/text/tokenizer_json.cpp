@@ -8,7 +8,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "text/bpe_model.h"
 #include "text/byte_level.h"
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 
 namespace nibble {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/program/log.h"
 #include "grammar/limits.h"
 #include "grammar/matching/text_constraint.h"
 #include "harmony/control_tokens.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "grammar/languages/source.h"
 #include "grammar/matching/constraint.h"
 #include "grammar/vocabulary/vocabulary_trie.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/control_tokens.h"
 
 namespace nibble {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "engine/generation_request.h"
 #include "harmony/chat.h"
 #include "model/config.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "formats/open_container.h"
 #include "model/draft_head/draft_head.h"
 #include "model/weights.h"

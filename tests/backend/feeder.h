@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 

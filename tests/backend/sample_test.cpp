@@ -12,7 +12,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/eval/eval.h"
 #include "cli/harmony.h"
 #include "cli/run.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <semaphore>
 #include <set>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "engine/engine.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/engine/toy_engine.h"
 #include "tests/error_of.h"
 

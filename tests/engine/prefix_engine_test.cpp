@@ -6,7 +6,7 @@
 #include <map>
 
 #include "backend/cpu/cpu_backend.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/engine.h"
 #include "model/weights.h"
 #include "reference/reference_backend.h"

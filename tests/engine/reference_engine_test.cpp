@@ -8,8 +8,8 @@
 #include <iterator>
 #include <map>
 
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "engine/engine.h"
 #include "formats/open_container.h"
 #include "model/weights.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/scheduler.h"
 
 namespace nibble {

@@ -11,8 +11,8 @@
 #include <random>
 
 #include "backend/backend.h"
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "engine/engine.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/text_constraint.h"

@@ -21,7 +21,7 @@
 #include "backend/backend.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/engine.h"
 
 namespace nibble {

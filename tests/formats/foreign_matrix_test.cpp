@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/f16.h"
+#include "core/numbers/f16.h"
 
 namespace nibble {
 namespace {

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/f16.h"
-#include "core/random.h"
+#include "core/numbers/f16.h"
+#include "core/numbers/random.h"
 #include "formats/mxfp4.h"
 #include "tests/formats/gguf_bytes.h"
 #include "tests/formats/safetensors_bytes.h"

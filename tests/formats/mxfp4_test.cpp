@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/e2m1.h"
-#include "core/random.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

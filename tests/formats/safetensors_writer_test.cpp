@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/safetensors.h"
 #include "tests/file_size_limit.h"
 #include "tests/folders.h"

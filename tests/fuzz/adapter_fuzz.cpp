@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 #include "formats/container.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"

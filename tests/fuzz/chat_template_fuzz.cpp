@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "harmony/chat_template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

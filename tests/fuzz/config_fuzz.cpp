@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "model/config.h"
 #include "model/draft_head/draft_head.h"
 #include "model/ops.h"

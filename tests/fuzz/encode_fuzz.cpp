@@ -2,7 +2,7 @@
 // recognised or not, and ordinary text must contain no special token.
 #include <string_view>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"
 

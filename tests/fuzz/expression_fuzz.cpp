@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "text/pre_tokeniser.h"
 #include "text/utf8.h"
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "model/checkpoint/foreign_layers.h"
 
 namespace {

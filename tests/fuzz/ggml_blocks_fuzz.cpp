@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "formats/ggml_blocks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

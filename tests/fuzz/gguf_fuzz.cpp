@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/log.h"
+#include "core/program/log.h"
 #include "formats/container_error.h"
 #include "formats/gguf.h"
 #include "model/checkpoint/gguf_config.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "grammar/automata/automaton.h"
 #include "grammar/automata/remaining_lengths.h"
 #include "grammar/program/builder.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "core/token_mask.h"
+#include "core/errors/check.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/matching/matcher.h"
 #include "text/tokenizer.h"
 

@@ -2,7 +2,7 @@
 // or its masks pass the checks of grammar_masks.h.
 #include <string_view>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/languages/regex.h"
 #include "tests/fuzz/grammar_masks.h"
 

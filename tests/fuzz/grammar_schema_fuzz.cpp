@@ -2,8 +2,8 @@
 // schema is refused, or its masks pass the checks of grammar_masks.h. As the schema of a tool it is never
 // refused.
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/fuzz/grammar_masks.h"
 

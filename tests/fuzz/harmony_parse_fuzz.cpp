@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "harmony/parse.h"
 #include "tests/folders.h"
 #include "text/utf8_stream.h"

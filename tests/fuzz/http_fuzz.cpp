@@ -24,9 +24,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/program/log.h"
+#include "core/text/json.h"
 #include "harmony/control_tokens.h"
 #include "server/http/http_server.h"
 #include "server/routes.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"

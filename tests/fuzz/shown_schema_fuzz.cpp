@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/shown_schema.h"
 #include "harmony/typescript.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "formats/container.h"
 #include "formats/safetensors.h"
 #include "model/checkpoint/split_experts.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "engine/stop.h"
 #include "tests/engine/stop_oracle.h"
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "text/bpe_model.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
 #include "text/utf8_stream.h"
 
 namespace {

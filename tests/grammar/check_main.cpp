@@ -14,9 +14,9 @@
 #include <random>
 #include <string>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/token_mask.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/matcher.h"
 #include "tests/folders.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"

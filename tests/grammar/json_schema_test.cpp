@@ -1,5 +1,5 @@
 #include "grammar/languages/schema/json_schema.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

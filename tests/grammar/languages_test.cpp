@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"
 #include "grammar/languages/regex.h"

@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/program/builder.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/token_mask.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/matching/matcher.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"

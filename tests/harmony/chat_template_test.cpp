@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 #include "tests/folders.h"
 
 namespace nibble::harmony {

@@ -1,9 +1,9 @@
 #include "harmony/chat.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
 #include "tests/error_of.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/error_of.h"
 #include "tests/harmony/vocabulary.h"
 

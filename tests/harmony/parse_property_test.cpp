@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "harmony/control_tokens.h"
 #include "harmony/json.h"
 #include "tests/harmony/parsed.h"

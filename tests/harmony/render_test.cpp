@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/json.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"

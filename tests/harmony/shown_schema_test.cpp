@@ -1,5 +1,5 @@
 #include "harmony/shown_schema.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"

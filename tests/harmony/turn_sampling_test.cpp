@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "harmony/parse.h"
 #include "tests/harmony/parsed.h"

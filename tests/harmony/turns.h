@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/token_mask.h"
+#include "core/tokens/token_mask.h"
 #include "harmony/turn_constraint.h"
 #include "tests/harmony/vocabulary.h"
 

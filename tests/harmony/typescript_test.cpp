@@ -1,5 +1,5 @@
 #include "harmony/typescript.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gtest/gtest.h>
 

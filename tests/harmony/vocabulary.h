@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/json_text.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"

@@ -1,12 +1,12 @@
-// Tests that JSON survives a short lack of memory. core/json_fwd.h describes the danger.
+// Tests that JSON survives a short lack of memory. core/text/json_fwd.h describes the danger.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <new>
 #include <thread>
 
-#include "core/json.h"
-#include "core/remove_member.h"
+#include "core/text/json.h"
+#include "core/text/remove_member.h"
 #include "tests/memory/failing_memory.h"
 
 namespace nibble {

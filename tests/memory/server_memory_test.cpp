@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "tests/memory/failing_memory.h"
 #include "tests/memory/raw_client.h"
 #include "tests/server/toy_server.h"

@@ -1,5 +1,5 @@
 #include "model/config.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/model/small_model.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/bf16.h"
-#include "core/e4m3.h"
-#include "core/f16.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/f16.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "tests/model/small_model.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "model/checkpoint/synthetic.h"

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "model/config.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"

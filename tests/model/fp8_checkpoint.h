@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/bf16.h"
-#include "core/e4m3.h"
-#include "core/json.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
+#include "core/text/json.h"
 #include "model/quantize.h"
 #include "tests/model/small_model.h"
 

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/checkpoint/tensor_source.h"

@@ -8,10 +8,10 @@
 #include <limits>
 #include <sstream>
 
-#include "core/e4m3.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/random.h"
+#include "core/errors/error.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/random.h"
+#include "core/program/log.h"
 #include "formats/mxfp4.h"
 #include "model/checkpoint/synthetic.h"
 #include "tests/error_of.h"

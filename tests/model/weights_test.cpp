@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/checkpoint/write_checkpoint.h"
 #include "tests/error_of.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "tests/error_of.h"
 
 namespace nibble::nodes {

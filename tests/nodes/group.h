@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "core/log.h"
+#include "core/program/log.h"
 #include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
 

@@ -8,7 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <future>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "model/checkpoint/synthetic.h"
 #include "nodes/handshake.h"
 #include "nodes/interface.h"

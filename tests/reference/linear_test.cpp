@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "reference/weight_row.h"
 #include "tests/reference/operands.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/backend/contract.h"
 
 namespace nibble::reference {

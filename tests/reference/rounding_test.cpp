@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "reference/experts.h"
 #include "reference/linear.h"
 #include "tests/reference/operands.h"

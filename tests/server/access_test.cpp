@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "server/server.h"
 #include "tests/server/connection.h"
 

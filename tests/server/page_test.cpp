@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "server/http/gzip.h"
 #include "server/page/content_policy.h"
 #include "server/server.h"
@@ -122,7 +122,8 @@ TEST(Page, OnlyTheChatMayCallTheNamedMcpServersAndEmbedTheSandbox) {
     EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "frame-src 'self'") << path;
     EXPECT_THAT(policy_of(calling, path), HasSubstr("frame-ancestors 'none'")) << path;
   }
-  for (const char* path : {"/status", "/page/install/install.html", "/page/chat/chat.js", "/page/worker.js"}) {
+  for (const char* path :
+       {"/status", "/page/install/install.html", "/page/chat/chat.js", "/page/worker.js"}) {
     EXPECT_EQ(directive(policy_of(calling, path), "connect-src"), "connect-src 'self'") << path;
     EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "") << path;
   }
@@ -181,7 +182,8 @@ TEST(Page, OnlyThePageThatInstallsMayMakeATrustedTypesPolicy) {
     if (file.name == "tools/sandbox.html") continue;  // the frame's own policy, above
     EXPECT_THAT(
         value_of(page_answer(server, fmt::format("GET /page/{}", file.name)), "Content-Security-Policy"),
-        EndsWith(file.name == "install/install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));
+        EndsWith(file.name == "install/install.html" ? "; trusted-types nibble-install"
+                                                     : "; trusted-types 'none'"));
   }
   for (const char* path : {"/", "/c/0011aa", "/status"})
     EXPECT_THAT(

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/json_text.h"
 #include "tests/server/toy_server.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "tests/server/toy_server.h"
 
 namespace nibble::server {

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "core/json.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
+#include "core/text/json.h"
 #include "server/api/reply.h"
 #include "tests/server/tiny.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/log.h"
+#include "core/program/log.h"
 #include "harmony/control_tokens.h"
 #include "server/server.h"
 #include "tests/engine/toy_backend.h"

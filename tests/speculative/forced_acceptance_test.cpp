@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "speculative/speculator.h"
 
 // A namespace of its own, because controller_test.cpp has some of the same names and may be compiled into the

@@ -144,36 +144,29 @@ constexpr Room kRooms[] = {
     {"server/signals", 1},
     {"server/routes", 4},
     {"server/server", 5},  //
-    // First, flags become values, and the model's files are found and opened. The resolved settings hold the
-    // values. Settings and model give the share of a node, then the memory, the capacity and the loaded
-    // backend. The drafters, one of which is a second model, need all of these.
-    {"setup/backends", 0},
-    {"setup/commit", 0},  // generated
-    {"setup/kernel_log", 0},
-    {"setup/machine", 0},
-    {"setup/model_stores", 0},
-    {"setup/places", 0},
-    {"setup/read_weights", 0},
-    {"setup/requirements", 0},
-    {"setup/speculation", 0},
-    {"setup/verified", 0},
-    {"setup/flag_rules", 1},
-    {"setup/model_source", 1},
-    {"setup/tuning", 1},
-    {"setup/installed_models", 2},
-    {"setup/model", 2},
-    {"setup/tokenizer", 2},
-    {"setup/template_notice", 2},
-    {"setup/resolved_settings", 3},
-    {"setup/adapters", 4},
-    {"setup/experts", 5},
-    {"setup/nodes", 6},
-    {"setup/storage_formats", 6},
-    {"setup/memory", 7},
-    {"setup/resolve", 7},
-    {"setup/capacity", 8},
-    {"setup/load", 9},
-    {"setup/drafters", 10},
+    // First, the machine is described, backends are listed, and the model's files are found and opened. The
+    // resolved settings hold the values of flags. Settings and model give the plan: the share of a node,
+    // formats, memory, capacity. Then the backend is loaded; drafters, one of which is a second model, last.
+    {"setup/backend/", 0},
+    {"setup/machine/", 0},
+    {"setup/model/", 0},     //
+    {"setup/settings/", 1},  //
+    {"setup/plan/", 2},      //
+    {"setup/start/", 3},     //
+    {"setup/commit", 0},     // generated
+    // First, number formats, tokens and facts of the system; then the console, to which failed checks write.
+    // Logs and settings need text and errors, and mapped files need nearly all of these.
+    {"core/numbers/", 0},
+    {"core/system/", 0},
+    {"core/tokens/", 0},   //
+    {"core/console/", 1},  //
+    {"core/errors/", 2},   //
+    {"core/tensors/", 3},
+    {"core/text/", 3},
+    {"core/threads/", 3},  //
+    {"core/memory/", 4},
+    {"core/program/", 4},  //
+    {"core/files/", 5},
 };
 
 bool lies_in(std::string_view file, std::string_view folder) {
@@ -272,7 +265,7 @@ TEST(Includes, PointDownOnly) {
 }
 
 TEST(Includes, UpwardOnesAreFound) {
-  EXPECT_THAT(complaints("core/view.h", "#include \"engine/engine.h\"\n"), testing::SizeIs(1));
+  EXPECT_THAT(complaints("core/tensors/view.h", "#include \"engine/engine.h\"\n"), testing::SizeIs(1));
 }
 
 TEST(Includes, SidewaysOnesAreFound) {
@@ -283,14 +276,15 @@ TEST(Includes, SidewaysOnesAreFound) {
 
 TEST(Includes, RelativeOnesAreFound) {
   EXPECT_THAT(complaints("text/tokenizer.h", "#include \"utf8_stream.h\"\n"), testing::SizeIs(1));
-  EXPECT_THAT(complaints("text/tokenizer.h", "#include \"../core/view.h\"\n"), testing::SizeIs(1));
+  EXPECT_THAT(complaints("text/tokenizer.h", "#include \"../core/tensors/view.h\"\n"), testing::SizeIs(1));
 }
 
 TEST(Includes, ABackendSeesItsContractAndTheFloorsBelow) {
-  EXPECT_THAT(complaints("backend/cpu/isa/avx2.cpp",
-                         "#include <vector>\n#include \"backend/backend.h\"\n#include \"core/view.h\"\n"
-                         "#include \"backend/cpu/isa/kernels.h\"\n"),
-              testing::IsEmpty());
+  EXPECT_THAT(
+      complaints("backend/cpu/isa/avx2.cpp",
+                 "#include <vector>\n#include \"backend/backend.h\"\n#include \"core/tensors/view.h\"\n"
+                 "#include \"backend/cpu/isa/kernels.h\"\n"),
+      testing::IsEmpty());
 }
 
 TEST(Includes, AFolderThatIsNotInTheTableIsFound) {
@@ -303,7 +297,7 @@ std::vector<std::string> complaints_about(const std::string& file, const std::st
 
 TEST(Rooms, ACommandSeesItsOwnFilesAndWhatCommandsShare) {
   for (const char* target : {"cli/eval/golden.h", "cli/terminal/terminal.h", "cli/measure/speed_tests.h",
-                             "cli/command.h", "cli/version.h", "setup/load.h"})
+                             "cli/command.h", "cli/version.h", "setup/start/load.h"})
     EXPECT_THAT(complaints_about("cli/eval/eval.cpp", target), testing::IsEmpty()) << target;
   EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/inspect.h"), testing::IsEmpty());
   EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/measure/kernels_json.h"), testing::IsEmpty());
@@ -346,14 +340,31 @@ TEST(Rooms, TheGrammarsPointFromLanguagesAndMatchingToProgramToAutomataToVocabul
               testing::IsEmpty());
 }
 
-TEST(Rooms, TheSetupsPointFromDraftersToLoadToMemoryToResolvedSettingsToTheModel) {
-  for (const char* target : {"setup/resolve.h", "setup/load.h", "setup/memory.h"})
-    EXPECT_THAT(complaints_about("setup/resolved_settings.h", target), testing::SizeIs(1)) << target;
-  EXPECT_THAT(complaints_about("setup/model.h", "setup/resolved_settings.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/memory.cpp", "setup/resolve.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/drafters.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/memory.h"), testing::IsEmpty());
-  EXPECT_THAT(complaints_about("setup/resolve.cpp", "setup/speculation.h"), testing::IsEmpty());
+TEST(Rooms, TheSetupsPointFromStartToPlanToSettingsToTheModel) {
+  for (const char* target : {"setup/start/resolve.h", "setup/start/load.h", "setup/plan/memory.h"})
+    EXPECT_THAT(complaints_about("setup/settings/resolved_settings.h", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("setup/model/model.h", "setup/settings/resolved_settings.h"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/plan/memory.cpp", "setup/start/resolve.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/model/model.cpp", "setup/machine/machine.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/start/load.cpp", "setup/plan/memory.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("setup/start/resolve.cpp", "setup/settings/speculation.h"),
+              testing::IsEmpty());
+}
+
+TEST(Rooms, TheCoresPointFromFilesToMemoryAndProgramToTextToErrors) {
+  for (const char* target : {"core/memory/with_memory.h", "core/program/log.h", "core/files/new_file.h"})
+    EXPECT_THAT(complaints_about("core/text/json.cpp", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("core/errors/check.h", "core/text/bytes_text.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("core/numbers/bf16.h", "core/errors/check.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("core/program/log.cpp", "core/memory/with_memory.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("core/files/mapped_file.cpp", "core/threads/thread_pool.h"),
+              testing::IsEmpty());
+}
+
+TEST(Rooms, AFileOfCoreOrSetupOutsideTheRoomsIsFound) {
+  EXPECT_THAT(complaints_about("core/things.cpp", "core/things.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/start/load.cpp", "setup/things.h"), testing::SizeIs(1));
 }
 
 TEST(Rooms, KernelsOfAnOperationSeeTheArgumentsOfOthersAndNotTheirKernels) {

@@ -1,5 +1,5 @@
-// The allocator of core/json_fwd.h must precede the first use of nlohmann::json. So no other file may include
-// the library's headers.
+// The allocator of core/text/json_fwd.h must precede the first use of nlohmann::json. So no other file may
+// include the library's headers.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,8 +21,8 @@ TEST(JsonIncludes, OnlyCoreIncludesTheLibrary) {
       std::ifstream text(entry.path());
       for (std::string line; std::getline(text, line);) {
         if (!line.starts_with("#include <nlohmann/")) continue;
-        EXPECT_TRUE(name == "src/core/json.h" || name == "src/core/json_fwd.h")
-            << name << " has " << line << ": include \"core/json.h\" or \"core/json_fwd.h\"";
+        EXPECT_TRUE(name == "src/core/text/json.h" || name == "src/core/text/json_fwd.h")
+            << name << " has " << line << ": include \"core/text/json.h\" or \"core/text/json_fwd.h\"";
         ++num_found;
       }
     }

@@ -1,5 +1,5 @@
 // Finds direct uses of fmt::print() to stderr. fmt::print() throws if stderr cannot be written, and an
-// uncaught exception ends the program. core/output.h has the replacement.
+// uncaught exception ends the program. core/console/output.h has the replacement.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble {
 namespace {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "tests/folders.h"
 
 namespace nibble::test {

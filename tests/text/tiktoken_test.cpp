@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"

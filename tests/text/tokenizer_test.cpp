@@ -1,6 +1,6 @@
 // Tests encoding and decoding with two real vocabularies: o200k's and the bundled model's.
 #include "text/tokenizer.h"
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "core/errors/error.h"
+#include "core/numbers/random.h"
 #include "tests/folders.h"
 #include "tests/text/o200k.h"
 

@@ -4,8 +4,8 @@
 
 #include "backend/cpu/cpu_options.h"
 #include "backend/cpu/isa/kernels.h"
-#include "core/buffer.h"
-#include "core/view.h"
+#include "core/tensors/buffer.h"
+#include "core/tensors/view.h"
 #include "model/config.h"
 
 namespace nibble::cpu {

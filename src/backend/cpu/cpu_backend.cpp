@@ -13,8 +13,8 @@
 #include "backend/cpu/traced_values.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 #include "model/convert_experts.h"
 
 namespace nibble::cpu {

@@ -19,7 +19,7 @@
 
 #include <iterator>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cpu {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/bf16.h"
-#include "core/check.h"
-#include "core/e4m3.h"
+#include "core/errors/check.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
 #include "model/page_layers.h"
 
 namespace nibble::cpu {

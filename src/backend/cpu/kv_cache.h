@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/tensors/buffer.h"
 #include "model/batch.h"
 #include "model/config.h"
 #include "model/weights.h"

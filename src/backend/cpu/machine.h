@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu_options.h"
 #include "backend/cpu/kernel_table.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace nibble::cpu {
 

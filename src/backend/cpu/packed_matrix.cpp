@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "backend/cpu/isa/kernels.h"
-#include "core/check.h"
-#include "core/mapped_file.h"
+#include "core/errors/check.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble::cpu {
 namespace {

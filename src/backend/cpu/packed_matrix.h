@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "core/buffer.h"
-#include "core/thread_pool.h"
+#include "core/tensors/buffer.h"
+#include "core/threads/thread_pool.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

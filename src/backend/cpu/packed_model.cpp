@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/isa/kernels.h"
-#include "core/log.h"
+#include "core/program/log.h"
 #include "model/convert_blocks.h"
 
 namespace nibble::cpu {

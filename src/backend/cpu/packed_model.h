@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/packed_matrix.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "model/quantize.h"
 #include "model/weights.h"
 

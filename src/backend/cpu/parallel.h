@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace nibble::cpu {
 

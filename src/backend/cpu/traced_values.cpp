@@ -1,8 +1,8 @@
 #include "backend/cpu/traced_values.h"
 
 #include "backend/cpu/split_order.h"
-#include "core/bf16.h"
-#include "core/e4m3.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
 
 namespace nibble::cpu {
 namespace {

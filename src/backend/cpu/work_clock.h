@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/timed_work.h"
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble::cpu {
 

@@ -23,10 +23,10 @@
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/recipe_text.h"
-#include "core/check.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
+#include "core/system/clock.h"
 
 namespace nibble::cuda {
 namespace {

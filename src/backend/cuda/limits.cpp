@@ -14,7 +14,7 @@
 #include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/ranks/nccl_rank.h"
 #include "backend/cuda/route/args.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda {
 namespace {

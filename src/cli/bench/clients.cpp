@@ -13,14 +13,14 @@
 #include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
-#include "core/json.h"
-#include "setup/capacity.h"
-#include "setup/drafters.h"
-#include "setup/experts.h"
-#include "setup/load.h"
-#include "setup/model.h"
-#include "setup/resolve.h"
-#include "setup/tokenizer.h"
+#include "core/text/json.h"
+#include "setup/model/model.h"
+#include "setup/model/tokenizer.h"
+#include "setup/plan/capacity.h"
+#include "setup/plan/experts.h"
+#include "setup/start/drafters.h"
+#include "setup/start/load.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::cli {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "cli/measure/record_member.h"
 #include "cli/measure/sample_statistics.h"
-#include "core/error.h"
-#include "core/mapped_file.h"
-#include "core/output.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble::cli {
 namespace {

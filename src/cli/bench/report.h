@@ -13,8 +13,8 @@
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
-#include "core/json.h"
-#include "setup/tuning.h"
+#include "core/text/json.h"
+#include "setup/machine/tuning.h"
 
 namespace nibble::cli {
 

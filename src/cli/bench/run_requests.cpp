@@ -4,8 +4,8 @@
 #include <map>
 #include <variant>
 
-#include "core/clock.h"
-#include "core/error.h"
+#include "core/errors/error.h"
+#include "core/system/clock.h"
 
 namespace nibble::cli {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/measure/plausibility.h"
-#include "core/bytes_text.h"
+#include "core/text/bytes_text.h"
 
 namespace nibble::cli {
 namespace {

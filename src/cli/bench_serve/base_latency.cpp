@@ -6,7 +6,7 @@
 
 #include "cli/bench_serve/http_client.h"
 #include "cli/bench_serve/run_load.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 namespace {

@@ -19,8 +19,8 @@
 #include "cli/bench_serve/report.h"
 #include "cli/bench_serve/run_load.h"
 #include "cli/bench_serve/server_facts.h"
-#include "core/error.h"
-#include "setup/machine.h"
+#include "core/errors/error.h"
+#include "setup/machine/machine.h"
 
 namespace nibble::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "core/errors/error.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/bench_serve/workload.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

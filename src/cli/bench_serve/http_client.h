@@ -18,7 +18,7 @@
 #include "cli/bench_serve/endpoint.h"
 #include "cli/bench_serve/latency.h"
 #include "cli/bench_serve/stream_event.h"
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble::cli {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "core/error.h"
-#include "core/take_until.h"
+#include "core/errors/error.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 namespace {

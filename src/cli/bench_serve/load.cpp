@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdint>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 

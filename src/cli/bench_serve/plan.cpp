@@ -9,8 +9,8 @@
 #include <random>
 
 #include "cli/measure/number_list.h"
-#include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/bench_serve/slo.h"
 #include "cli/bench_serve/trace.h"
 #include "cli/bench_serve/workload.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

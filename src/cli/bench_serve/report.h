@@ -12,7 +12,7 @@
 #include "cli/bench_serve/workload.h"
 #include "cli/measure/coherence.h"
 #include "cli/measure/run_record.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

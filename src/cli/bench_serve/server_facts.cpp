@@ -1,7 +1,7 @@
 #include "cli/bench_serve/server_facts.h"
 
 #include "cli/bench_serve/http_client.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/bench_serve/endpoint.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

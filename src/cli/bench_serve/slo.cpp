@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/error.h"
-#include "core/take_until.h"
+#include "core/errors/error.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 

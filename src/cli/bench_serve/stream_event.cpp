@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "cli/bench_serve/lengths.h"
-#include "core/error.h"
-#include "core/json.h"
-#include "core/take_until.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/text/take_until.h"
 #include "harmony/field.h"
 
 namespace nibble::cli {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cli {
 

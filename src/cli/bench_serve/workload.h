@@ -8,7 +8,7 @@
 
 #include "cli/bench_serve/lengths.h"
 #include "cli/bench_serve/trace.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

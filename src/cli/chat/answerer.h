@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/terminal/answer.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "harmony/chat.h"
 
 namespace nibble::cli {

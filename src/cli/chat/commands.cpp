@@ -5,11 +5,11 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/mapped_file.h"
-#include "core/near_name.h"
-#include "core/new_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/files/new_file.h"
+#include "core/text/json.h"
+#include "core/text/near_name.h"
 #include "harmony/json.h"
 
 namespace nibble::cli {

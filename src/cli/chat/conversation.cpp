@@ -7,7 +7,7 @@
 
 #include "cli/terminal/answer_printer.h"
 #include "cli/terminal/prompt.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "turn/new_request.h"
 
 namespace nibble::cli {

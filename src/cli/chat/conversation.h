@@ -6,7 +6,7 @@
 
 #include "cli/chat/answerer.h"
 #include "cli/terminal/terminal.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "harmony/chat.h"
 
 namespace nibble::cli {

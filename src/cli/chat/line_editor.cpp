@@ -12,9 +12,9 @@
 #include <cwchar>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/output.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 
 namespace nibble::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cli/terminal/prompt_spinner.h"
 #include "cli/terminal/speed.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/render.h"
 #include "turn/new_request.h"
 

@@ -10,7 +10,7 @@
 #include "cli/bench_serve/http_client.h"
 #include "cli/bench_serve/server_facts.h"
 #include "cli/bench_serve/stream_event.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/json_text.h"
 
 namespace nibble::cli {

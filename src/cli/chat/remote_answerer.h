@@ -5,7 +5,7 @@
 
 #include "cli/bench_serve/endpoint.h"
 #include "cli/chat/answerer.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

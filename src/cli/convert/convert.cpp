@@ -8,14 +8,14 @@
 
 #include "cli/convert/held_signals.h"
 #include "cli/convert/small_files.h"
-#include "core/error.h"
-#include "core/output.h"
-#include "core/progress.h"
+#include "core/console/output.h"
+#include "core/console/progress.h"
+#include "core/errors/error.h"
 #include "formats/gguf.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/checkpoint/write_checkpoint.h"
 #include "model/checkpoint/write_gguf.h"
-#include "setup/model_source.h"
+#include "setup/model/model_source.h"
 
 namespace nibble::cli {
 namespace {

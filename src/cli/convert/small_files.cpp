@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "harmony/control_tokens.h"
 #include "model/checkpoint/gguf_tokenizer.h"
 #include "model/checkpoint/write_gguf.h"

@@ -6,7 +6,7 @@
 
 #include "formats/gguf.h"
 #include "model/checkpoint/write_checkpoint.h"
-#include "setup/model_source.h"
+#include "setup/model/model_source.h"
 
 namespace nibble::cli {
 

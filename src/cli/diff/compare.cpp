@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -12,13 +12,13 @@
 #include "cli/diff/compare.h"
 #include "cli/diff/states.h"
 #include "cli/measure/speed_tests.h"
-#include "core/error.h"
-#include "setup/capacity.h"
-#include "setup/experts.h"
-#include "setup/load.h"
-#include "setup/model.h"
-#include "setup/resolve.h"
-#include "setup/tokenizer.h"
+#include "core/errors/error.h"
+#include "setup/model/model.h"
+#include "setup/model/tokenizer.h"
+#include "setup/plan/capacity.h"
+#include "setup/plan/experts.h"
+#include "setup/start/load.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::cli {
 namespace {

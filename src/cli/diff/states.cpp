@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "cli/measure/backend_sequence.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/open_container.h"
 #include "formats/safetensors_writer.h"
-#include "setup/capacity.h"
-#include "setup/load.h"
+#include "setup/plan/capacity.h"
+#include "setup/start/load.h"
 
 namespace nibble::cli {
 namespace {

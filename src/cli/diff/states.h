@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/token.h"
-#include "setup/model.h"
-#include "setup/resolved_settings.h"
+#include "core/tokens/token.h"
+#include "setup/model/model.h"
+#include "setup/settings/resolved_settings.h"
 
 namespace nibble::cli {
 

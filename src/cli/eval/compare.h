@@ -3,7 +3,7 @@
 
 #include "backend/backend.h"
 #include "cli/eval/perplexity.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 
 namespace nibble::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/golden/golden.h"
 
 namespace nibble::cli {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/eval/golden.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

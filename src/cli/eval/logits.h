@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 
 namespace nibble::cli {
 

@@ -6,7 +6,7 @@
 
 #include "cli/eval/logits.h"
 #include "cli/measure/backend_sequence.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 

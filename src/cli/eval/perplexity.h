@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {

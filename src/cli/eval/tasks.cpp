@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "cli/terminal/json_lines.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/chat.h"
 #include "harmony/parse.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "engine/engine.h"
 #include "harmony/message.h"
 #include "text/tokenizer.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "kv/page_table.h"
 
 namespace nibble::cli {

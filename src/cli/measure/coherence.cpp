@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "cli/measure/backend_sequence.h"
-#include "core/error.h"
-#include "core/json_text.h"
+#include "core/errors/error.h"
+#include "core/text/json_text.h"
 #include "harmony/chat.h"
 #include "harmony/control_tokens.h"
 #include "harmony/parse.h"
 #include "harmony/render.h"
 #include "kv/page_counts.h"
-#include "setup/tokenizer.h"
+#include "setup/model/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "backend/backend.h"
-#include "core/json.h"
-#include "setup/model.h"
-#include "setup/places.h"
+#include "core/text/json.h"
+#include "setup/model/model.h"
+#include "setup/model/places.h"
 
 namespace nibble::cli {
 

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "backend/backend.h"
-#include "core/json.h"
-#include "setup/kernel_log.h"
+#include "core/text/json.h"
+#include "setup/backend/kernel_log.h"
 
 namespace nibble::cli {
 

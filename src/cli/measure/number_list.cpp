@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/number_list.h"
+#include "core/text/number_list.h"
 
 namespace nibble::cli {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

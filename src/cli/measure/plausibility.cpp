@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/measure/sample_statistics.h"
-#include "core/bytes_text.h"
+#include "core/text/bytes_text.h"
 
 namespace nibble::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/take_until.h"
+#include "core/errors/error.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 namespace {

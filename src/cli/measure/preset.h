@@ -10,7 +10,7 @@
 
 #include "backend/prediction.h"
 #include "cli/measure/speed_tests.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 
 namespace nibble::cli {
 

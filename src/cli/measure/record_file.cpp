@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/new_file.h"
+#include "core/errors/error.h"
+#include "core/files/new_file.h"
 
 namespace nibble::cli {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

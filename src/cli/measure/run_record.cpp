@@ -6,7 +6,7 @@
 #include "cli/measure/kernels_json.h"
 #include "cli/measure/or_null.h"
 #include "cli/version.h"
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 
 namespace nibble::cli {
 namespace {

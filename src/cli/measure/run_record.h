@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/json.h"
-#include "setup/backends.h"
-#include "setup/machine.h"
+#include "core/text/json.h"
+#include "setup/backend/backends.h"
+#include "setup/machine/machine.h"
 
 namespace nibble::cli {
 

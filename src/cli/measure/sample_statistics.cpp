@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "cli/measure/backend_sequence.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/random.h"
+#include "core/errors/error.h"
+#include "core/numbers/random.h"
+#include "core/program/log.h"
+#include "core/system/clock.h"
 #include "kv/page_counts.h"
-#include "setup/capacity.h"
+#include "setup/plan/capacity.h"
 
 namespace nibble::cli {
 namespace {

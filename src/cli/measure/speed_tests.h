@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "model/config.h"
 #include "model/ops.h"
-#include "setup/resolved_settings.h"
+#include "setup/settings/resolved_settings.h"
 
 namespace nibble::cli {
 

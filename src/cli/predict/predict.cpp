@@ -10,15 +10,15 @@
 #include "cli/measure/preset.h"
 #include "cli/measure/run_record.h"
 #include "cli/predict/report.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "kv/page_counts.h"
-#include "setup/capacity.h"
-#include "setup/experts.h"
-#include "setup/memory.h"
-#include "setup/model.h"
-#include "setup/requirements.h"
-#include "setup/resolve.h"
-#include "setup/storage_formats.h"
+#include "setup/backend/requirements.h"
+#include "setup/model/model.h"
+#include "setup/plan/capacity.h"
+#include "setup/plan/experts.h"
+#include "setup/plan/memory.h"
+#include "setup/plan/storage_formats.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::cli {
 namespace {

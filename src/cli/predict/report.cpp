@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/measure/run_record.h"
-#include "core/bytes_text.h"
-#include "core/json.h"
+#include "core/text/bytes_text.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/measure/record_member.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "cli/measure/sample_statistics.h"
-#include "core/bytes_text.h"
+#include "core/text/bytes_text.h"
 
 namespace nibble::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/profile/parts.h"
-#include "core/json.h"
+#include "core/text/json.h"
 #include "model/ops.h"
 
 namespace nibble::cli {

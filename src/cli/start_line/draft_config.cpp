@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/start_line/values.h"
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 namespace nibble::cli {
 
 using nlohmann::json;

@@ -13,9 +13,9 @@
 #include "cli/start_line/draft_config.h"
 #include "cli/start_line/table.h"
 #include "cli/start_line/values.h"
-#include "core/error.h"
-#include "core/json.h"
-#include "core/json_text.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 
 namespace nibble::cli {
 namespace {

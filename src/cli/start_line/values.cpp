@@ -6,9 +6,9 @@
 #include <charconv>
 #include <utility>
 
-#include "core/json.h"
-#include "core/json_text.h"
-#include "core/take_until.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include "cli/terminal/answer_printer.h"
 
 #include "cli/terminal/terminal.h"
-#include "core/output.h"
+#include "core/console/output.h"
 
 namespace nibble::cli {
 namespace {

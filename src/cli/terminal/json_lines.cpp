@@ -5,10 +5,10 @@
 #include <string>
 
 #include "cli/terminal/terminal.h"
-#include "core/error.h"
-#include "core/json_text.h"
-#include "core/output.h"
-#include "core/take_until.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/text/json_text.h"
+#include "core/text/take_until.h"
 #include "harmony/json_text.h"
 
 namespace nibble::cli {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {

@@ -1,9 +1,9 @@
 #include "cli/terminal/prompt.h"
 
 #include "cli/terminal/terminal.h"
-#include "core/error.h"
-#include "core/mapped_file.h"
-#include "core/output.h"
+#include "core/console/output.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/output.h"
-#include "core/terminal.h"
+#include "core/console/output.h"
+#include "core/console/terminal.h"
 #include "model/batch.h"
 
 namespace nibble::cli {

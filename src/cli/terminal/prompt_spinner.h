@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/engine.h"
 
 namespace nibble::cli {

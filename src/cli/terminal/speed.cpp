@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/bytes_text.h"
+#include "core/text/bytes_text.h"
 #include "model/ops.h"
 
 namespace nibble::cli {

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "text/utf8.h"
 
 namespace nibble::cli {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/terminal.h"
+#include "core/console/terminal.h"
 
 namespace nibble::cli {
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "cli/measure/kernels_json.h"
-#include "core/json.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "backend/kernel_trials.h"
 #include "cli/measure/run_record.h"
-#include "setup/model.h"
-#include "setup/resolved_settings.h"
-#include "setup/tuning.h"
+#include "setup/machine/tuning.h"
+#include "setup/model/model.h"
+#include "setup/settings/resolved_settings.h"
 
 namespace nibble::cli {
 

@@ -15,13 +15,13 @@
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "cli/tune/kernels.h"
-#include "core/error.h"
-#include "core/thread_pool.h"
-#include "setup/experts.h"
-#include "setup/load.h"
-#include "setup/model.h"
-#include "setup/resolve.h"
-#include "setup/tuning.h"
+#include "core/errors/error.h"
+#include "core/threads/thread_pool.h"
+#include "setup/machine/tuning.h"
+#include "setup/model/model.h"
+#include "setup/plan/experts.h"
+#include "setup/start/load.h"
+#include "setup/start/resolve.h"
 
 namespace nibble::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include <boost/process/io.hpp>
 #include <system_error>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 namespace {

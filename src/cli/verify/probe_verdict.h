@@ -6,7 +6,7 @@
 
 #include "backend/machine_probe.h"
 #include "cli/verify/child_process.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

@@ -6,10 +6,10 @@
 
 #include "cli/measure/run_record.h"
 #include "cli/version.h"
-#include "core/error.h"
-#include "core/json_text.h"
-#include "core/new_file.h"
-#include "setup/verified.h"
+#include "core/errors/error.h"
+#include "core/files/new_file.h"
+#include "core/text/json_text.h"
+#include "setup/machine/verified.h"
 
 namespace nibble::cli {
 

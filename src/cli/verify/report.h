@@ -1,10 +1,11 @@
-// The report of `nibble verify`: for issues, and to look up later which kernels passed (setup/verified.h).
+// The report of `nibble verify`: for issues, and to look up later which kernels passed
+// (setup/machine/verified.h).
 #pragma once
 
 #include <string>
 
-#include "core/json.h"
-#include "setup/machine.h"
+#include "core/text/json.h"
+#include "setup/machine/machine.h"
 
 namespace nibble::cli {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 
 namespace nibble::cli {
 namespace {

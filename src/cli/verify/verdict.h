@@ -7,7 +7,7 @@
 
 #include "backend/kernel_check.h"
 #include "cli/verify/child_process.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::cli {
 

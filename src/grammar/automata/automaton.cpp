@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::grammar {
 // Reserves row kDead; for a quoted string also kStart (before the opening quote) and kClosed (after the end).

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "grammar/limits.h"
 
 namespace nibble::grammar {

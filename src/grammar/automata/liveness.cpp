@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::grammar {
 namespace {

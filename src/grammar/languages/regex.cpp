@@ -1,6 +1,6 @@
 #include "grammar/languages/regex.h"
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/languages/regex_parser.h"
 #include "grammar/program/builder.h"
 #include "text/utf8.h"

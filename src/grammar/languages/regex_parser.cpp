@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/languages/one_line.h"
 #include "grammar/limits.h"
 #include "text/utf8.h"

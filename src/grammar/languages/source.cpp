@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"
 #include "grammar/languages/regex.h"

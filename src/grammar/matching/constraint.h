@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 
 namespace nibble::grammar {
 

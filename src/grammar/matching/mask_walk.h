@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/token_mask.h"
+#include "core/tokens/token_mask.h"
 #include "grammar/program/rows.h"
 #include "grammar/vocabulary/kept_mask.h"
 #include "grammar/vocabulary/vocabulary_trie.h"

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "grammar/program/grammar.h"
 #include "grammar/program/rows.h"
 #include "grammar/vocabulary/vocabulary_trie.h"

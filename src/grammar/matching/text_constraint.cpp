@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
-#include "core/token_mask.h"
+#include "core/errors/check.h"
+#include "core/tokens/token_mask.h"
 
 namespace nibble::grammar {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "grammar/program/rows.h"
 
 namespace nibble::grammar {

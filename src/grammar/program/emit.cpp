@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/program/builder.h"
 
 namespace nibble::grammar {

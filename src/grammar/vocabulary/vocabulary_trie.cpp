@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/token_mask.h"
+#include "core/tokens/token_mask.h"
 #include "text/utf8.h"
 
 namespace nibble::grammar {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "grammar/vocabulary/content.h"
 #include "text/tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 #include "model/adapter/low_rank.h"
 #include "model/config.h"
 

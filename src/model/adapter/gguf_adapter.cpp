@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/container_error.h"
 #include "formats/ggml_blocks.h"
 #include "model/adapter/targets.h"

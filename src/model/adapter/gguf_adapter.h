@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/tensors/buffer.h"
 #include "formats/gguf.h"
 #include "model/adapter/adapter.h"
 #include "model/config.h"

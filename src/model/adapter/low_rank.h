@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/tensors/dtype.h"
 
 namespace nibble {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/as_size.h"
-#include "core/buffer.h"
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/numbers/as_size.h"
+#include "core/tensors/buffer.h"
 #include "formats/foreign_matrix.h"
 #include "model/quantize.h"
 #include "model/stored_experts.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/console/progress.h"
+#include "core/threads/thread_pool.h"
 #include "model/adapter/adapter.h"
 #include "model/weights.h"
 

@@ -7,10 +7,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/as_size.h"
-#include "core/check.h"
-#include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/numbers/as_size.h"
 #include "formats/open_container.h"
 #include "model/adapter/adapter.h"
 #include "model/adapter/gguf_adapter.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/untrusted_json.h"
 #include "model/json_fields.h"
 

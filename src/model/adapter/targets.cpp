@@ -4,8 +4,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "core/check.h"
-#include "core/take_until.h"
+#include "core/errors/check.h"
+#include "core/text/take_until.h"
 
 namespace nibble {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 #include "formats/container_error.h"
 #include "formats/untrusted_json.h"
 #include "model/json_fields.h"

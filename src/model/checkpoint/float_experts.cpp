@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/mxfp4.h"
 #include "model/checkpoint/expert_modules.h"
 

@@ -8,9 +8,9 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "core/bf16.h"
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/numbers/bf16.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {

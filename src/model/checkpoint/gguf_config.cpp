@@ -7,9 +7,9 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "formats/container_error.h"
 
 namespace nibble {

@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/buffer.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
+#include "core/tensors/buffer.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "model/checkpoint/gguf_config.h"

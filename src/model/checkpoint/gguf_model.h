@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "formats/foreign_matrix.h"
 #include "formats/gguf.h"
 #include "model/bind_weights.h"

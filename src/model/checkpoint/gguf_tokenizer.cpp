@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "formats/container_error.h"
 #include "model/checkpoint/gguf_config.h"
 #include "text/bpe_model.h"

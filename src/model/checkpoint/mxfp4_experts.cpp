@@ -1,6 +1,6 @@
 #include "model/checkpoint/mxfp4_experts.h"
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "formats/mxfp4.h"
 #include "model/convert_experts.h"
 

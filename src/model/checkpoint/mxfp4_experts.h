@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/stored_experts.h"
 

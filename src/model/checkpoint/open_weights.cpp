@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/bf16.h"
-#include "core/buffer.h"
-#include "core/error.h"
-#include "core/f16.h"
-#include "core/log.h"
-#include "core/thread_pool.h"
+#include "core/errors/error.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/f16.h"
+#include "core/program/log.h"
+#include "core/tensors/buffer.h"
+#include "core/threads/thread_pool.h"
 #include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/open_container.h"

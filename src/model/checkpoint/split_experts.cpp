@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/dtype.h"
-#include "core/error.h"
+#include "core/errors/error.h"
+#include "core/tensors/dtype.h"
 #include "formats/ggml_blocks.h"
 #include "model/checkpoint/expert_modules.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/tensors/buffer.h"
 #include "formats/container.h"
 #include "model/weights.h"
 

@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/buffer.h"
-#include "core/check.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/random.h"
+#include "core/tensors/buffer.h"
 #include "formats/mxfp4.h"
 #include "model/bind_weights.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/config.h"
 #include "model/weights.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "core/bf16.h"
-#include "core/check.h"
+#include "core/errors/check.h"
+#include "core/numbers/bf16.h"
 
 namespace nibble {
 

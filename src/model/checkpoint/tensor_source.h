@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "core/buffer.h"
+#include "core/tensors/buffer.h"
 #include "model/bind_weights.h"
 #include "model/config.h"
 #include "model/weights.h"

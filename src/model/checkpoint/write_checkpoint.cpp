@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/new_file.h"
+#include "core/errors/error.h"
+#include "core/files/new_file.h"
+#include "core/text/json.h"
 #include "formats/safetensors_writer.h"
 
 namespace nibble {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/checkpoint/text_file.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/bf16.h"
-#include "core/error.h"
+#include "core/errors/error.h"
+#include "core/numbers/bf16.h"
 #include "formats/ggml_blocks.h"
 #include "formats/gguf_writer.h"
 #include "formats/mxfp4.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/console/progress.h"
+#include "core/threads/thread_pool.h"
 #include "formats/gguf.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/checkpoint/text_file.h"

@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 #include "formats/mxfp4.h"
 #include "formats/open_container.h"
 

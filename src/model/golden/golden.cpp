@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/mapped_file.h"
+#include "core/errors/error.h"
+#include "core/files/mapped_file.h"
+#include "core/text/json.h"
 #include "formats/open_container.h"
 
 namespace nibble {

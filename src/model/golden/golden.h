@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "model/config.h"
 
 namespace nibble {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "model/golden/golden.h"
 
 namespace nibble {

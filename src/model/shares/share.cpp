@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <numeric>
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
 
 namespace nibble {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/index_range.h"
+#include "core/tensors/index_range.h"
 #include "model/config.h"
 
 namespace nibble {

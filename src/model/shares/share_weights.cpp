@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/tensors/buffer.h"
 
 namespace nibble {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/shares/share.h"
 #include "model/weights.h"
 

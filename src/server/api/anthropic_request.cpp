@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/parts.h"
 #include "server/api/reasoning_params.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/reasoning_params.h"
 
 namespace nibble::server {

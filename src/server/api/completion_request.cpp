@@ -1,6 +1,6 @@
 #include "server/api/completion_request.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::server {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::server {
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "harmony/json_text.h"
 #include "server/http/http_error.h"
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <utility>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "harmony/json_text.h"
 
 namespace nibble::server {

@@ -3,7 +3,7 @@
 #include <climits>
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/reasoning_params.h"
 
 namespace nibble::server {

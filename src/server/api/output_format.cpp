@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::server {
 namespace {

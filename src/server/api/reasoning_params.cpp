@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::server {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/json.h"
-#include "core/json_text.h"
-#include "core/remove_member.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "core/text/remove_member.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "engine/event.h"
 #include "harmony/json_text.h"
 #include "server/api/chat_answer.h"

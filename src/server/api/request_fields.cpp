@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace nibble::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/json_text.h"
 #include "harmony/parts.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/remove_member.h"
+#include "core/text/remove_member.h"
 #include "server/http/random_id.h"
 
 namespace nibble::server {

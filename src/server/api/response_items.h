@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/chat_answer.h"
 #include "server/api/reply.h"
 #include "text/tokenizer.h"

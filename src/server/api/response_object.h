@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/reply.h"
 #include "server/api/response_items.h"
 #include "server/api/response_request.h"

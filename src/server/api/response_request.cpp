@@ -4,8 +4,8 @@
 #include <climits>
 #include <utility>
 
-#include "core/json.h"
-#include "core/remove_member.h"
+#include "core/text/json.h"
+#include "core/text/remove_member.h"
 #include "server/api/reasoning_params.h"
 #include "server/api/reply.h"
 #include "server/api/response_input.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/chat.h"
 #include "server/api/generation_params.h"
 #include "server/api/response_store.h"

@@ -1,7 +1,7 @@
 #include "server/api/tokenize_request.h"
 
-#include "core/json.h"
-#include "core/remove_member.h"
+#include "core/text/json.h"
+#include "core/text/remove_member.h"
 #include "server/api/generation_params.h"
 
 namespace nibble::server {

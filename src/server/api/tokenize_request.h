@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "server/api/chat_request.h"
 
 namespace nibble::server {

@@ -1,6 +1,6 @@
 // POST /apply-template: returns a chat's prompt as text.
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/prompt.h"

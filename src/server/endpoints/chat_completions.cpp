@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/remove_member.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
+#include "core/text/remove_member.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"

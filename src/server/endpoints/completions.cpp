@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/completion_request.h"
 #include "server/api/stream_pace.h"
 #include "server/endpoints/endpoints.h"

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/anthropic_request.h"
 #include "server/endpoints/endpoints.h"

@@ -1,7 +1,7 @@
 // GET /v1/models and /v1/models/{id}. Answers have the fields of both OpenAI's and Anthropic's APIs.
 #include <fmt/chrono.h>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/url.h"
 

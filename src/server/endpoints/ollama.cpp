@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/json.h"
+#include "core/system/clock.h"
+#include "core/text/json.h"
 #include "server/api/ollama_request.h"
 #include "server/api/stream_pace.h"
 #include "server/endpoints/endpoints.h"

@@ -2,7 +2,7 @@
 // listed. Models can't be loaded, changed or deleted.
 #include <fmt/chrono.h>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/http_error.h"

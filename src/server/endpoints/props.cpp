@@ -1,6 +1,6 @@
 // GET /props and /load, for clients of llama-server and vLLM.
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/engine_gate.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/log.h"
+#include "core/program/log.h"
 #include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/access_log.h"

@@ -1,6 +1,6 @@
 // GET /status.json: the data of the page /status.
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "model/batch.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/engine_gate.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/endpoints/responses.h"
 #include "server/http/url.h"

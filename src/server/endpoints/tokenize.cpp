@@ -1,6 +1,6 @@
 // POST /tokenize and /detokenize, GET /tokenizer_info, with the field names of llama-server and vLLM.
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/api/tokenize_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/prompt.h"

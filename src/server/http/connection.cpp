@@ -8,8 +8,8 @@
 #include <boost/beast/core/read_size.hpp>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "core/program/log.h"
+#include "core/system/clock.h"
 #include "server/http/chunked_body.h"
 
 namespace nibble::server {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble::server {
 

@@ -4,7 +4,7 @@
 #include <boost/crc.hpp>
 #include <cstdint>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::server {
 namespace {

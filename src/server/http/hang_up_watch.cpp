@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
-#include "core/with_memory.h"
+#include "core/errors/error.h"
+#include "core/memory/with_memory.h"
 
 namespace nibble::server {
 namespace {

@@ -17,9 +17,9 @@
 #include <memory>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/with_memory.h"
+#include "core/errors/error.h"
+#include "core/memory/with_memory.h"
+#include "core/program/log.h"
 #include "server/http/connection.h"
 
 namespace nibble::server {

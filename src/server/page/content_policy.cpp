@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/log.h"
+#include "core/program/log.h"
 
 namespace nibble::server {
 namespace {

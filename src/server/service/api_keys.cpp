@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::server {
 namespace {

@@ -1,7 +1,7 @@
 // Reports whether the engine makes progress, to probes and to the service manager.
 #pragma once
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "server/service/service.h"
 #include "server/service/stall.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/matching/text_constraint.h"
 #include "harmony/turn_constraint.h"
 #include "server/http/http_error.h"

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/clock.h"
+#include "core/system/clock.h"
 #include "engine/engine.h"
 #include "server/service/metrics.h"
 

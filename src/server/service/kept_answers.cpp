@@ -7,7 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "core/with_memory.h"
+#include "core/memory/with_memory.h"
 
 namespace nibble::server {
 namespace asio = boost::asio;

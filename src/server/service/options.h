@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/token.h"
+#include "core/tokens/token.h"
 #include "server/api/request_defaults.h"
 #include "server/http/limits.h"
 #include "server/service/api_keys.h"

@@ -9,7 +9,7 @@
 #include <boost/system/system_error.hpp>
 #include <utility>
 
-#include "core/with_memory.h"
+#include "core/memory/with_memory.h"
 
 namespace nibble::server {
 namespace asio = boost::asio;

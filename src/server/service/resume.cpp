@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 #include "server/api/error.h"
 #include "server/http/random_id.h"
 #include "server/http/url.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 #include "server/api/ollama_request.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "model/convert_experts.h"
 
 namespace nibble::cpu {

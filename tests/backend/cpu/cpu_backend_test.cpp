@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "core/clock.h"
-#include "core/error.h"
+#include "core/errors/error.h"
+#include "core/system/clock.h"
 #include "model/convert_blocks.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/converted_experts.h"

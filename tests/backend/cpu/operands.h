@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/cpu/split_order.h"
-#include "core/bf16.h"
-#include "core/f16.h"
-#include "core/random.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/f16.h"
+#include "core/numbers/random.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -11,7 +11,7 @@
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
 #include "backend/cpu/split_order.h"
-#include "core/e4m3.h"
+#include "core/numbers/e4m3.h"
 #include "model/batch.h"
 #include "reference/array.h"
 #include "tests/backend/cpu/isas.h"

@@ -11,7 +11,7 @@
 #include "backend/cpu/kernel_table.h"
 #include "backend/cpu/packed_model.h"
 #include "backend/cpu/q8.h"
-#include "core/f16.h"
+#include "core/numbers/f16.h"
 #include "tests/backend/cpu/operands.h"
 #include "tests/ops/shapes.h"
 

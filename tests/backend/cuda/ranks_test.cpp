@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "backend/cuda/cuda_backend.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/golden/golden.h"
 #include "tests/backend/cuda/golden_agreement.h"

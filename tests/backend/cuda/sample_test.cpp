@@ -15,7 +15,7 @@
 #include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/sample.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "tests/backend/cuda/pretended.h"
 
 namespace nibble::cuda {

@@ -15,7 +15,7 @@
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/inbox.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "tests/backend/cuda/gpus_of_ranks.h"
 #include "tests/backend/cuda/pretended.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cli/bench_serve/lengths.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "tests/error_of.h"
 
 namespace nibble::cli {

@@ -10,9 +10,9 @@
 #include "cli/diff/compare.h"
 #include "cli/diff/states.h"
 #include "cli/measure/speed_tests.h"
-#include "setup/capacity.h"
-#include "setup/load.h"
-#include "setup/resolve.h"
+#include "setup/plan/capacity.h"
+#include "setup/start/load.h"
+#include "setup/start/resolve.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 

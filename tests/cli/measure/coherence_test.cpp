@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "setup/model.h"
+#include "setup/model/model.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/folders.h"
 

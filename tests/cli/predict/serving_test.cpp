@@ -1,6 +1,6 @@
 // Compares predictions for replicas with measurements: two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <fstream>
 #include <map>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "engine/scheduler.h"
-#include "setup/capacity.h"
-#include "setup/resolve.h"
+#include "setup/plan/capacity.h"
+#include "setup/start/resolve.h"
 #include "tests/folders.h"
 
 namespace nibble::cli {

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/error_of.h"
 
 namespace nibble::cli {

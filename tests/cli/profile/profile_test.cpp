@@ -1,5 +1,5 @@
 #include "cli/profile/profile.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/start_line/values.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "tests/folders.h"
 
 namespace nibble::cli {

@@ -11,7 +11,7 @@
 #include "cli/serve.h"
 #include "cli/start_line/values.h"
 #include "cli/tokenize.h"
-#include "core/settings.h"
+#include "core/program/settings.h"
 #include "tests/error_of.h"
 
 namespace nibble::cli {

@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "core/error.h"
-#include "setup/capacity.h"
-#include "setup/resolve.h"
+#include "core/errors/error.h"
+#include "setup/plan/capacity.h"
+#include "setup/start/resolve.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"

@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/verify/report.h"
-#include "setup/verified.h"
+#include "setup/machine/verified.h"
 
 namespace nibble::cli {
 namespace {
@@ -63,7 +63,7 @@ TEST(ProbeVerdict, ACrashAHangAndNonsenseAreResults) {
   EXPECT_EQ(verdict_of_probe(R"(echo '{"result": "ok", "found": "x"}')").result, "crashed");
 }
 
-// setup/verified.h must be able to read the report of `nibble verify`.
+// setup/machine/verified.h must be able to read the report of `nibble verify`.
 TEST(VerifyReport, IsReadAsItWasKept) {
   const std::string folder = testing::TempDir() + "nibble_report_test";
   std::filesystem::remove_all(folder);

@@ -9,7 +9,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "formats/ggml_blocks.h"
 #include "formats/gguf_writer.h"
 #include "formats/mxfp4.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/f16.h"
+#include "core/numbers/f16.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/checkpoint/write_checkpoint.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/mapped_file.h"
-#include "core/random.h"
+#include "core/files/mapped_file.h"
+#include "core/numbers/random.h"
 #include "formats/gguf_writer.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <random>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "core/errors/error.h"
+#include "core/numbers/random.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 

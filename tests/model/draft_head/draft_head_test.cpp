@@ -1,6 +1,6 @@
 // Tests how the files of draft heads are read: three formats of one network, and files that are refused.
 #include "model/draft_head/draft_head.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <functional>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/model/small_model.h"

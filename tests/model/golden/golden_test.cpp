@@ -8,7 +8,7 @@
 #include <fstream>
 #include <limits>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/folders.h"
 
 namespace nibble {

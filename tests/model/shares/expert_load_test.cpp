@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "model/ops.h"
 
 namespace nibble {

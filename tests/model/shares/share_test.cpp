@@ -9,7 +9,7 @@
 #include <memory>
 #include <numeric>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/shares/share_weights.h"
 #include "tests/error_of.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "harmony/render.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/anthropic_request.h"

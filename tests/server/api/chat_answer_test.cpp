@@ -1,10 +1,10 @@
 #include "server/api/chat_answer.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 #include "server/api/reply.h"
 #include "tests/server/tiny.h"
 

@@ -1,5 +1,5 @@
 #include "server/api/request_defaults.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include "server/api/tools.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "tests/error_of.h"
 
 namespace nibble::server {

@@ -19,7 +19,7 @@
 #include "backend/cpu/batch_row.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "backend/cpu/batch_row.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/rope.h"
 
 namespace nibble::cpu {

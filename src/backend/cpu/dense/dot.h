@@ -4,7 +4,7 @@
 
 #include "backend/cpu/kernel_table.h"
 #include "backend/cpu/packed_matrix.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -1,6 +1,6 @@
 #include "backend/cpu/dense/embed.h"
 
-#include "core/check.h"
+#include "core/errors/check.h"
 #include "formats/ggml_blocks.h"
 
 namespace nibble::cpu {

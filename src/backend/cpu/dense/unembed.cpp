@@ -7,7 +7,7 @@
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/q8.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cpu {
 

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -13,7 +13,7 @@
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 #include "backend/draft_chain.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cpu {
 namespace {

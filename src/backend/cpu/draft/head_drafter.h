@@ -12,7 +12,7 @@
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
 #include "backend/draft_chain.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/batch.h"
 #include "model/draft_head/draft_head.h"
 

@@ -6,7 +6,7 @@
 #include "backend/cpu/dense/dot.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/q8.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cpu {
 

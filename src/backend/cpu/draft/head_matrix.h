@@ -10,7 +10,7 @@
 
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/quantize.h"
 #include "model/weights.h"
 

@@ -15,8 +15,8 @@
 
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_model.h"
-#include "core/index_range.h"
-#include "core/view.h"
+#include "core/tensors/index_range.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backend/cpu/machine.h"
-#include "core/view.h"
+#include "core/tensors/view.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {

@@ -122,7 +122,7 @@ struct Q8_0 : PortableStrips {
     __builtin_memcpy(&weights, p, sizeof weights);
     return weights;
   }
-  // Returns twice the IEEE half at p. core/f16.h explains the conversion.
+  // Returns twice the IEEE half at p. core/numbers/f16.h explains the conversion.
   static float doubled(const uint8_t* p) {
     uint16_t half;
     __builtin_memcpy(&half, p, sizeof half);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backend/cuda/cuda_options.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda {
 namespace {

@@ -8,10 +8,10 @@
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/wait.h"
-#include "core/available_bytes.h"
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
+#include "core/system/available_bytes.h"
 
 namespace nibble::cuda {
 

@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "backend/cuda/chip/caps.h"
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/take_until.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
+#include "core/text/take_until.h"
 
 namespace nibble::cuda {
 namespace {

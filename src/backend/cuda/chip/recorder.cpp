@@ -1,7 +1,7 @@
 #include "backend/cuda/chip/recorder.h"
 
 #include "backend/cuda/chip/launch_counts.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 

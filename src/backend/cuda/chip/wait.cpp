@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/owned_bytes.h"
-#include "core/clock.h"
+#include "core/system/clock.h"
 
 namespace nibble::cuda {
 

@@ -13,7 +13,7 @@
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/ticket.cuh"
 #include "backend/cuda/pipeline/with_warps.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

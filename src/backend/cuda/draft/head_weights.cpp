@@ -11,7 +11,7 @@
 #include "backend/cuda/memory/arena.h"
 #include "backend/cuda/memory/uploader.h"
 #include "backend/cuda/pipeline/stream_shape.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/route/segment.cuh"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

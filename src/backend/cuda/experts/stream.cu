@@ -9,7 +9,7 @@
 #include "backend/cuda/experts/launch.h"
 #include "backend/cuda/experts/pass_routing.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

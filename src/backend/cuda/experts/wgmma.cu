@@ -12,7 +12,7 @@
 #include "backend/cuda/pipeline/image_columns.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

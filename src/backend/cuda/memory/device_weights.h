@@ -9,7 +9,7 @@
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/layout/strips.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 #include "model/shares/share.h"
 #include "model/weights.h"
 

@@ -5,7 +5,7 @@
 
 #include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/ptx/block_codes.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda {
 namespace {

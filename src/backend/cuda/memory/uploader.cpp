@@ -9,12 +9,12 @@
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/ptx/block_codes.h"
-#include "core/bf16.h"
-#include "core/bytes_text.h"
-#include "core/check.h"
-#include "core/e4m3.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
+#include "core/program/log.h"
+#include "core/text/bytes_text.h"
 
 namespace nibble::cuda {
 namespace {

@@ -10,9 +10,9 @@
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/memory/pack.h"
-#include "core/clock.h"
-#include "core/mapped_file.h"
-#include "core/thread_pool.h"
+#include "core/files/mapped_file.h"
+#include "core/system/clock.h"
+#include "core/threads/thread_pool.h"
 #include "model/shares/share.h"
 #include "model/weights.h"
 

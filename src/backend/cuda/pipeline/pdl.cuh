@@ -19,7 +19,7 @@
 #include "backend/cuda/chip/profiler_range.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/ptx/launch.cuh"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 

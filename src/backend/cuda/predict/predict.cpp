@@ -9,7 +9,7 @@
 #include "backend/cuda/chip/caps.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/predict/costs.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {

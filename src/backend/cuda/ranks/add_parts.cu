@@ -6,7 +6,7 @@
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/links.cuh"
 #include "backend/cuda/ranks/protocol.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

@@ -12,9 +12,9 @@
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/nccl_sum.h"
 #include "backend/cuda/ranks/peer_sum.h"
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/errors/check.h"
+#include "core/errors/error.h"
+#include "core/program/log.h"
 
 namespace nibble::cuda {
 

@@ -1,6 +1,6 @@
 #include "backend/cuda/ranks/nccl_sum.h"
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 

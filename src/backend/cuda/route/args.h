@@ -9,7 +9,7 @@
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/norm_input.h"
-#include "core/index_range.h"
+#include "core/tensors/index_range.h"
 
 namespace nibble::cuda {
 

@@ -32,7 +32,7 @@
 #include "backend/cuda/pipeline/warp_reduce.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/sample/args.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda {
 namespace {

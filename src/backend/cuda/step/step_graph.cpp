@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "backend/cuda/attention/args.h"
-#include "core/log.h"
+#include "core/program/log.h"
 
 namespace nibble::cuda {
 

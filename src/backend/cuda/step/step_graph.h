@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/step/step_input.h"
-#include "core/recent_map.h"
+#include "core/memory/recent_map.h"
 
 namespace nibble::cuda {
 

@@ -11,7 +11,7 @@
 #include "backend/cuda/input/sample_input.h"
 #include "backend/cuda/input/step_exchange.h"
 #include "backend/draft_tree.h"
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {

@@ -20,7 +20,7 @@
 #include "backend/cuda/step/step_graph.h"
 #include "backend/cuda/tune/step_kernels.h"
 #include "backend/cuda/verify/checks.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/shares/share.h"
 

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/e2m1.h"
-#include "core/e4m3.h"
-#include "core/e8m0.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/e8m0.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "backend/cuda/ptx/quantise_block.h"
 #include "backend/cuda/verify/host_threads.h"
-#include "core/e2m1.h"
-#include "core/e4m3.h"
-#include "core/e8m0.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/e8m0.h"
 
 namespace nibble::cuda::verify {
 namespace {

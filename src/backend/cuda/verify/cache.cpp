@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "backend/draft_tree.h"
-#include "core/e4m3.h"
-#include "core/random.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::verify {
 namespace {

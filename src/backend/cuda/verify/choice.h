@@ -7,7 +7,7 @@
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
-#include "core/index_range.h"
+#include "core/tensors/index_range.h"
 
 namespace nibble::cuda::verify {
 

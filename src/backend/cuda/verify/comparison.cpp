@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/bf16.h"
+#include "core/numbers/bf16.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/kernel_check.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda::verify {
 

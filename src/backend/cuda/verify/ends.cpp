@@ -16,7 +16,7 @@
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::verify {
 namespace {

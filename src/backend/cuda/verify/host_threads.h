@@ -1,7 +1,7 @@
 // Threads of the host, which compute the expected results.
 #pragma once
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace nibble::cuda::verify {
 

@@ -9,8 +9,8 @@
 #include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/host_threads.h"
-#include "core/check.h"
-#include "core/e4m3.h"
+#include "core/errors/check.h"
+#include "core/numbers/e4m3.h"
 #include "formats/mxfp4.h"
 #include "model/quantize.h"
 

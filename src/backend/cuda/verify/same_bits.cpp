@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda::verify {
 

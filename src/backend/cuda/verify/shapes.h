@@ -7,7 +7,7 @@
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
-#include "core/index_range.h"
+#include "core/tensors/index_range.h"
 
 namespace nibble::cuda::verify {
 

@@ -6,9 +6,9 @@
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/host_threads.h"
-#include "core/check.h"
-#include "core/e4m3.h"
-#include "core/random.h"
+#include "core/errors/check.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/verify/comparison.h"
-#include "core/bf16.h"
+#include "core/numbers/bf16.h"
 
 namespace nibble::cuda::verify {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {

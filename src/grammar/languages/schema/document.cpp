@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/error.h"
+#include "core/errors/error.h"
 #include "grammar/languages/one_line.h"
 #include "grammar/limits.h"
 

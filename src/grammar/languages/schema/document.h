@@ -7,8 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {

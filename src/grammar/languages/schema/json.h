@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/json_fwd.h"
+#include "core/text/json_fwd.h"
 
 namespace nibble::grammar {
 

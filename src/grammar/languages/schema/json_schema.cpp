@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/errors/error.h"
+#include "core/text/json.h"
 #include "grammar/languages/schema/compiler.h"
 #include "grammar/languages/schema/widening.h"
 

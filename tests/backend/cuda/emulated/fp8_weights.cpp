@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "model/quantize.h"
 #include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"

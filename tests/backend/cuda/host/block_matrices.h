@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/verify/block_truth.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::verify::test {
 

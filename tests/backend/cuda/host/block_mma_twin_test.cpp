@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "backend/cuda/verify/block_truth.h"
-#include "core/e4m3.h"
+#include "core/numbers/e4m3.h"
 #include "tests/backend/cuda/host/block_matrices.h"
 
 namespace nibble::cuda::verify::test {

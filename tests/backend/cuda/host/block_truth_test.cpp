@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/e2m1.h"
-#include "core/e4m3.h"
-#include "core/e8m0.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/e8m0.h"
 #include "tests/backend/cuda/host/block_matrices.h"
 
 namespace nibble::cuda::verify::test {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "backend/cuda/verify/block_truth.h"
-#include "core/e2m1.h"
-#include "core/random.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/random.h"
 #include "tests/backend/cuda/host/strip_words.h"
 
 namespace nibble::cuda::verify {

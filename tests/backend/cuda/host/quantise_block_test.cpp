@@ -8,11 +8,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/bf16.h"
-#include "core/e2m1.h"
-#include "core/e4m3.h"
-#include "core/e8m0.h"
-#include "core/random.h"
+#include "core/numbers/bf16.h"
+#include "core/numbers/e2m1.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/e8m0.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::test {
 

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/owned_bytes.h"
-#include "core/error.h"
+#include "core/errors/error.h"
 
 namespace nibble::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "backend/cuda/chip/owned_bytes.h"
-#include "core/random.h"
+#include "core/numbers/random.h"
 
 namespace nibble::cuda::verify {
 namespace {

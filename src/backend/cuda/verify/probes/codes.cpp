@@ -11,8 +11,8 @@
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/probes/probes.h"
 #include "backend/cuda/verify/values.h"
-#include "core/e4m3.h"
-#include "core/e8m0.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/e8m0.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -9,7 +9,7 @@
 #include "backend/cuda/chip/read_bandwidth.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/verify/probes/probes.h"
-#include "core/available_bytes.h"
+#include "core/system/available_bytes.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -1,7 +1,7 @@
 // C++ version of ptx/mma.cuh. Hardware rounds differently: no test may depend on the rounding.
 #pragma once
 
-#include "core/f16.h"
+#include "core/numbers/f16.h"
 
 #define NIBBLE_FP8_MMA 0
 

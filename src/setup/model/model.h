@@ -1,0 +1,35 @@
+// An opened model: its source, configuration, and weights as they are stored in the files.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "model/weights.h"
+#include "setup/model/model_source.h"
+#include "setup/model/places.h"
+
+namespace nibble {
+
+struct Model {
+  ModelSource source;
+  Config config;
+  // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
+  // backend is loaded.
+  std::shared_ptr<const Weights> weights;
+  std::vector<std::string>
+      adapters{};          // descriptions of the adapters that are merged (setup/plan/adapters.h)
+  size_t merged_bytes{0};  // memory of `weights` for matrices that were merged when the model was opened
+};
+
+// Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for
+// anything wrong with the files.
+Model open_model(const std::string& argument, const Places& places);
+// Like open_model(), for commands that do not run the model: never reads the weights.
+Model describe_model(const std::string& argument, Places places);
+
+size_t weight_bytes(const Config& config);  // bytes of the weights in OpenAI's format
+
+}  // namespace nibble

@@ -1,0 +1,38 @@
+// Chooses the format of a model's experts. The format depends on --experts, on the backend, and on the format
+// in the file.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "setup/model/model.h"
+#include "setup/settings/resolved_settings.h"
+
+namespace nibble {
+
+// Opens a model (setup/model/model.h) for a backend: also merges the adapters of --lora, and chooses the
+// format of the experts, for which it reads those that are not MXFP4.
+Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
+// Like open_model_for(), but with describe_model() instead of open_model(): for commands that do not run the
+// model.
+Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
+// Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
+// backend cannot run the experts, or cannot run them in the format of --experts.
+void decide_experts(Model& model, const ResolvedSettings& setup);
+
+// Returns the format in which the experts run; the largest one if layers differ.
+Format experts_format(const Model& model, const ResolvedSettings& setup);
+
+// Returns "; --experts mxfp4 makes the experts 12.7 GB" for a message, or "" if MXFP4 would not be smaller.
+std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
+
+// Converts `weights` as decide_experts() decided: the experts, and ggml blocks of types that the backend
+// cannot read. Calls `report` at the start of each task; if `report` is empty, calls setup.show_progress
+// instead.
+std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
+                                         const ResolvedSettings& setup, const std::string& name,
+                                         const decltype(ResolvedSettings::show_progress)& report = {});
+// Converts synthetic weights, which are made with MXFP4 experts, to the format of --experts.
+std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup);
+
+}  // namespace nibble

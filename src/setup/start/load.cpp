@@ -1,0 +1,114 @@
+#include "setup/start/load.h"
+
+#include "backend/changed_files.h"
+#include "core/program/log.h"
+#include "model/check_vectors.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/shares/share_weights.h"
+#include "nodes/head_backend.h"
+#include "setup/backend/kernel_log.h"
+#include "setup/model/read_weights.h"
+#include "setup/plan/experts.h"
+#include "setup/plan/memory.h"
+#include "setup/plan/nodes.h"
+
+namespace nibble {
+namespace {
+
+// Shows the progress, and passes it to `watch` if that is set.
+ReportProgress report_to(const ResolvedSettings& setup, const ReportProgress& watch, std::string task,
+                         ProgressUnit unit = {}) {
+  ReportProgress show = setup.show_progress(std::move(task), unit);
+  if (!watch) return show;
+  return [show = std::move(show), watch](size_t done, size_t total) {
+    show(done, total);
+    watch(done, total);
+  };
+}
+
+// Returns the weights in the form that the backend takes. With `links`: only this rank's share.
+std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
+                                               const RankLinks* links, const ReportProgress& watch) {
+  std::shared_ptr<const Weights> weights = model.weights;
+  if (weights) check_vectors(*weights);
+  if (weights)
+    weights = converted(
+        std::move(weights), setup, model.source.name,
+        [&](std::string task, ProgressUnit unit) { return report_to(setup, watch, std::move(task), unit); });
+  if (setup.backend->device)
+    return weights ? weights
+                   : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
+  const bool is_made = !weights;
+  if (is_made) {
+    const ReportProgress report = report_to(setup, watch, "generating " + model.source.name);
+    weights = synthetic_with_experts(make_synthetic(model.config, model.source.name, 0, report), setup);
+  }
+  if (links)
+    weights = share_of(
+        *weights, links->share(),
+        report_to(setup, watch, fmt::format("copying the share of node {}", links->share().rank), "layers"));
+  if (is_made) return weights;
+  read_weights(*weights, report_to(setup, watch, "loading " + model.source.name));
+  return weights;
+}
+
+void log_tuning(const Model& model, const ResolvedSettings& setup) {
+  if (const Tuning* tuning = tuning_of(setup, model.config))
+    log::info("settings found by nibble tune: {}", to_json(*tuning).dump());
+  else if (!setup.tunings.empty())
+    log::info("nibble tune has not measured this model on this machine: {}",
+              tuned_model(setup, model.config));
+}
+
+std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup, BackendOptions options,
+                                   const ReportProgress& watch) {
+  if (setup.backend->device)
+    options.report_upload =
+        report_to(setup, watch, (model.weights ? "uploading " : "generating ") + model.source.name);
+  else
+    check_memory(model, setup, options);
+  log_tuning(model, setup);
+  std::unique_ptr<Backend> backend = setup.backend->making.make(
+      prepare_weights(model, setup, options.links.get(), watch), options, own_options(setup, model.config));
+  if (model.weights) check_unchanged(model.weights->files);
+  check_requirements(setup.requirements, setup.backend->name, backend->kernels());
+  log_kernels(*backend, model.source.name);
+  return backend;
+}
+
+// Makes the backend of one rank. On failure, sends the error to the other nodes, then rethrows it.
+std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
+                                   std::shared_ptr<nodes::NodeLinks> links, const ReportProgress& watch) {
+  try {
+    options.links = links;
+    return load_here(model, setup, options, watch);
+  } catch (const std::exception& error) {
+    links->give_up(error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
+                              const BackendOptions& options, const ReportProgress& watch) {
+  if (!setup.nodes) return load_here(model, setup, options, watch);
+  nodes::NodeOptions node = node_options(model, setup);
+  node.group = setup.backend->nodes->new_group(setup.own);
+  const auto links =
+      nodes::NodeLinks::lead(node, {options.num_pages, options.max_table_pages, options.max_batch_tokens});
+  return nodes::lead_backend(load_rank(model, setup, options, links, watch), links, model.config);
+}
+
+void follow(const Model& model, const ResolvedSettings& setup) {
+  const auto links = nodes::NodeLinks::join(node_options(model, setup));
+  BackendOptions options = setup.options;
+  options.num_threads = num_threads_of(setup, model.config);
+  options.num_pages = links->room().num_pages;
+  options.max_table_pages = links->room().max_table_pages;
+  options.max_batch_tokens = links->room().max_batch_tokens;
+  const std::unique_ptr<Backend> backend = load_rank(model, setup, options, links, {});
+  nodes::follow(*backend, *links, model.config);
+}
+
+}  // namespace nibble
