@@ -420,6 +420,29 @@ TEST_F(Adapters, KeepFp8AndFloat32AndTurnBlocksIntoBf16) {
   }
 }
 
+TEST_F(Adapters, TurnALayerOfAnotherProgramIntoBf16) {
+  const std::string q = "model.layers.1.self_attn.q_proj";
+  OwnedTensors tensors = read_tensors(folder_.path() / "model");
+  OwnedTensor& codes = tensors.at(q + ".weight");  // MLX: 8 bits, one group of 64 columns
+  codes = {DType::kU32, {96, 16}, std::vector<std::byte>(96 * 64)};
+  for (size_t i = 0; i < codes.bytes.size(); ++i) codes.bytes[i] = static_cast<std::byte>(i * i % 251);
+  tensors[q + ".scales"] = as_dtype(std::vector<float>(96, 0x1p-8F), {96, 1}, DType::kF16);
+  tensors[q + ".biases"] = as_dtype(std::vector<float>(96, -0.5F), {96, 1}, DType::kF16);
+  const std::filesystem::path file = folder_.path() / "mlx.safetensors";
+  write_checkpoint(file, tensors, to_json(config_));
+  const Weights base = open_weights(file);
+  const auto [a, b] = add_pair(q, 4, 64, 96);
+  const auto weights = merged_into(base, {{std::make_shared<const Adapter>(open())}});
+  const Matrix& is = weights->layers[1].q;
+  EXPECT_EQ(is.elements().format, Format::kBf16);
+  const std::vector<float> merged = values_of(is, 1);
+  for (size_t i = 0; i < merged.size(); ++i) {
+    const double was = static_cast<double>(i * i % 251) * 0x1p-8 - 0.5,
+                 expected = was + 2 * product(b, a, i / 64, i % 64);
+    ASSERT_NEAR(merged[i], expected, std::abs(expected) * kBf16 + 1e-6) << i;
+  }
+}
+
 // GGUF
 
 class GgufAdapters : public Adapters {
