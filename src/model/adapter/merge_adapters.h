@@ -28,8 +28,8 @@ struct MergedWeights {
   size_t bytes{0};  // memory of the merged matrices
 };
 // Adds the adapters, in their order, to the dense matrices in float32. A matrix in FP8 or F32 keeps its
-// format; any other becomes BF16, rounded to nearest even. Releases the pages of the files of these matrices. Throws
-// InputError if a matrix would get values that are not finite.
+// format; any other becomes BF16, rounded to nearest even. Releases the pages of the files of these matrices.
+// Throws InputError if a matrix would get values that are not finite.
 MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAdapter> adapters,
                                ThreadPool& pool, const ReportProgress& report = {});
 

@@ -440,8 +440,8 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   compare_with_host(unknown, "a token that only the device knows");
 }
 
-// Sums are sums of integers, so the order of additions does not matter. On a GPU with clusters, a row alone is
-// divided among CTAs, and each of 64 rows has a CTA of its own.
+// Sums are sums of integers, so the order of additions does not matter. On a GPU with clusters, a row alone
+// is divided among CTAs, and each of 64 rows has a CTA of its own.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);

@@ -186,9 +186,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of head lane / 4 is loaded here, but used only after the wait. The first use stalls until the
-  // loads of pages, which were issued earlier, have arrived. A use before the wait would therefore delay the
-  // loads of q.
+  // The sink of head lane / 4 is used only after the wait: its first use stalls until the loads of pages,
+  // which were issued earlier, have arrived. Before the wait, that would delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.

@@ -2,11 +2,11 @@
 //
 // A row's logits (804 KB for V = 201,088 tokens) are in L2. A small kernel finds the likeliest token, which
 // is all that greedy rows need. For up to 33 other rows, a cluster of 8 CTAs passes over the logits of each
-// row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic and a barrier.
-// Drawing a token takes one pass. top_k and top_p search for the least likely token that is kept: a pass
-// counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first; the next pass
-// subdivides the bin in which the running sum reaches its target. A search usually takes two or three
-// passes, at most eight.
+// row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic
+// and a barrier. Drawing a token takes one pass. top_k and top_p search for the least likely token that
+// is kept: a pass counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first;
+// the next pass subdivides the bin in which the running sum reaches its target. A search usually takes
+// two or three passes, at most eight.
 //
 // A token's weight is an integer, in units of 2^-44 of the largest weight. Sums of integers are exact in any
 // order, so a row gives the same token in every run and batch. Rounding the weights moves the points in the
@@ -70,6 +70,9 @@ struct Cluster {
 #else
 using Cluster = Single;
 #endif
+
+template <bool in_clusters>
+using CtasOf = std::conditional_t<in_clusters, Cluster, Single>;
 
 // Limits a logit to finite floats or -infinity. NaN becomes -infinity, as on the host: fmaxf returns the
 // operand that is a number.
@@ -513,8 +516,7 @@ __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ Shared shared;
-  using Ctas = std::conditional_t<in_clusters, Cluster, Single>;
-  if (blockIdx.x >= Ctas::kCtas) return;
+  if (blockIdx.x >= CtasOf<in_clusters>::kCtas) return;
   const SampleRow params = args.rows[blockIdx.y];
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -522,7 +524,7 @@ __global__ void __launch_bounds__(kThreads)
   RowOutput* const output = row_output(args);
   SampleResult& result = args.results[blockIdx.y];
   uint64_t best = args.best[blockIdx.y * kBestCtas];
-  LogitRow<Ctas> row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
+  LogitRow<CtasOf<in_clusters>> row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
   const Bound everything(pack(kMaxVocab - 1, -INFINITY));
@@ -572,7 +574,7 @@ __global__ void __launch_bounds__(kThreads)
           reinterpret_cast<const uint32_t*>(&result)[threadIdx.x];
     if (output && threadIdx.x == 0) output->end_ns = now_ns();
   }
-  Ctas::sync();  // no CTA may end while others still read its shared memory
+  CtasOf<in_clusters>::sync();  // no CTA may end while others still read its shared memory
 }
 
 }  // namespace
