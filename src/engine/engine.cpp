@@ -290,11 +290,8 @@ std::optional<Launched> Engine::Impl::launch() {
 
 void Engine::Impl::launch(const Launched& step, Batch batch) {
   if (backend.steps_ahead() > 0) return backend.launch(batch);
-  batch.is_unneeded = &queues.begin_step(requests_of(step));
-  const struct StepEnd {
-    EngineQueues& queues;
-    ~StepEnd() { queues.end_step(); }
-  } end{queues};
+  const EngineQueues::NeededStep needed(queues, requests_of(step));
+  batch.is_unneeded = &queues.is_unneeded();
   backend.launch(batch);
 }
 

@@ -97,18 +97,18 @@ void EngineQueues::wait_for_order(std::chrono::duration<double> timeout) {
   order_came_.wait_for(lock, timeout, [&] { return is_closing_ || !orders_.empty(); });
 }
 
-const std::atomic<bool>& EngineQueues::begin_step(std::vector<RequestId> requests) {
-  const std::lock_guard lock(mutex_);
-  for (const Order& order : orders_)
+EngineQueues::NeededStep::NeededStep(EngineQueues& queues, std::vector<RequestId> requests)
+    : queues_(queues) {
+  const std::lock_guard lock(queues.mutex_);
+  for (const Order& order : queues.orders_)
     if (!order.request) std::erase(requests, order.id);
-  needing_step_.swap(requests);
-  is_unneeded_ = is_closing_ || needing_step_.empty();
-  return is_unneeded_;
+  queues.needing_step_.swap(requests);
+  queues.is_unneeded_ = queues.is_closing_ || queues.needing_step_.empty();
 }
 
-void EngineQueues::end_step() {
-  const std::lock_guard lock(mutex_);
-  needing_step_.clear();
+EngineQueues::NeededStep::~NeededStep() {
+  const std::lock_guard lock(queues_.mutex_);
+  queues_.needing_step_.clear();
 }
 
 void EngineQueues::put(Event event) {

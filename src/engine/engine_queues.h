@@ -47,16 +47,25 @@ class EngineQueues {
   std::optional<std::vector<Order>> take_orders(bool is_idle);
   // Waits until an order arrives, the queues are closed or the time is over.
   void wait_for_order(std::chrono::duration<double> timeout);
-  // Between begin_step() and end_step(), cancel() and close() set the returned flag once no request needs the
-  // step that the engine's thread runs: all of `requests` are cancelled, or the engine must end.
-  const std::atomic<bool>& begin_step(std::vector<RequestId> requests);
-  void end_step();
   void put(Event event);            // queues the event for publish()
   void reserve(size_t num_events);  // allocates memory for events that put() will queue
   // Publishes the state together with the events put since the last call: a thread that receives such an
   // event sees this state. Keeps the published steps and launches where `state` has none.
   void publish(EngineState state);
   Progress& progress() { return progress_; }
+  // The step that the engine's thread runs on the backend, and the requests that need it. While it exists,
+  // cancel() and close() set is_unneeded() once no request needs the step any more: all of them are
+  // cancelled, or the engine must end.
+  class NeededStep {
+   public:
+    NeededStep(EngineQueues& queues, std::vector<RequestId> requests);
+    ~NeededStep();
+    NeededStep(const NeededStep&) = delete;
+
+   private:
+    EngineQueues& queues_;
+  };
+  const std::atomic<bool>& is_unneeded() const { return is_unneeded_; }  // Batch::is_unneeded
 
  private:
   mutable std::mutex mutex_;  // guards the members from here to state_
@@ -65,12 +74,12 @@ class EngineQueues {
   std::vector<Event> events_;
   size_t num_taken_{0};  // number of events_ that wait_event() has returned
   bool is_closing_{false};
-  std::vector<RequestId> needing_step_;   // requests of the step that runs, without cancelled ones
-  std::atomic<bool> is_unneeded_{false};  // Batch::is_unneeded; the backend reads it without the mutex
+  std::vector<RequestId> needing_step_;  // requests of the NeededStep, without cancelled ones
   uint64_t num_requests_{0};
   EngineState state_;
 
-  Progress progress_;          // thread-safe without the mutex
+  std::atomic<bool> is_unneeded_{false};  // the backend reads it without the mutex
+  Progress progress_;                     // thread-safe without the mutex
   std::vector<Event> unsent_;  // events put since the last publish(); used by the engine's thread only
 };
 

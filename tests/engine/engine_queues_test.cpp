@@ -108,5 +108,22 @@ TEST(EngineQueues, TimeCountsWhileAnEngineHasWork) {
   EXPECT_EQ(queues.state().progress.seconds, 0);
 }
 
+TEST(EngineQueues, AStepIsUnneededOnceAllItsRequestsAreCancelled) {
+  EngineQueues queues;
+  const std::vector<RequestId> ids = queues.submit(request_with_seed(7), 3, {});
+  queues.cancel(ids[0]);  // before the step begins
+  {
+    const EngineQueues::NeededStep step(queues, ids);
+    queues.cancel(ids[1]);
+    EXPECT_FALSE(queues.is_unneeded());
+    queues.cancel(ids[2]);
+    EXPECT_TRUE(queues.is_unneeded());
+  }
+  const EngineQueues::NeededStep next(queues, queues.submit(request_with_seed(7), 1, {}));
+  EXPECT_FALSE(queues.is_unneeded());
+  queues.close();
+  EXPECT_TRUE(queues.is_unneeded());
+}
+
 }  // namespace
 }  // namespace nibble
