@@ -231,8 +231,8 @@ def test_the_logits_are_those_of_the_merged_matrices(tmp_path, golden, kind):
     adapter = Adapter(tmp_path / "adapter")
     kind(adapter)
     file, folder = golden(adapter.model), adapter.write()
-    for backend in ("reference", "cpu"):
-        flags = ["--backend", backend, "--experts-activations", "float"][: 2 if backend == "reference" else 4]
+    for backend, flags in (("reference", []), ("cpu", ["--experts-activations", "float"])):
+        flags = ["--backend", backend, *flags]
         (prompt,) = differs(file, "--lora", folder, "--experts", "bf16", *flags)["prompts"]
         assert prompt["is_within"], (backend, prompt)
         (prompt,) = differs(file, *flags)["prompts"]
