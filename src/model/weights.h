@@ -178,9 +178,10 @@ ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
-// Dense tensors may be BF16, F16 (these become Blocks) or F32. In Hugging Face's naming, q, k, v, o and
-// lm_head may also be F8_E4M3. In a GGUF file, dense tensors may have any type in formats/gguf.h (Blocks
-// unless BF16). Experts that are not MXFP4 become StoredExperts. Throws InputError.
+// Dense tensors may be BF16, F16 (these become Blocks), F32, or in the layout of another program
+// (ForeignMatrix). In Hugging Face's naming, q, k, v, o and lm_head may also be F8_E4M3. In a GGUF file,
+// dense tensors may have any type in formats/gguf.h (Blocks unless BF16). Experts that are not MXFP4 become
+// StoredExperts. Throws InputError.
 Weights open_weights(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -3,6 +3,7 @@
 //   byte 0: the value of every byte of every tensor. byte 1: bit 0: experts in one module, bit 1: in
 //   the names of transformers, bit 2: GPTQ's zero points less one, bit 3: as they are.
 //   then for each tensor: its part, its type, its rank and its extents, a byte each
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -81,6 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (int rank = input.next() % 4; rank > 0; --rank) tensor.shape.push_back(input.next());
     const uint64_t bits = *num_elements(tensor.shape) * static_cast<uint64_t>(num_bits(tensor.dtype));
     if (bits % 8 != 0 || bits > (1 << 20)) continue;
+    const auto is_same = [&](const Tensor& other) { return other.name == tensor.name; };
+    if (std::ranges::any_of(container.tensors, is_same)) continue;  // the parser of files refuses it
     tensor.data = storage.emplace_back(bits / 8, std::byte{fill});
     container.tensors.push_back(std::move(tensor));
   }
