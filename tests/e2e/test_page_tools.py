@@ -17,6 +17,8 @@ from selenium.webdriver.common.keys import Keys
 from mcp_server import HANDSHAKE, STATELESS, WEATHER, McpServer, Refused, mcp_serving, tool
 from ports import free_ports
 from test_page import SMALL, chromium, phone, violations, visit_anew  # noqa: F401: a fixture
+from test_page_storage import database
+from test_replicas import wait_until
 from test_serve import TOOLS, serving
 
 QUESTION = "What is the weather in Oslo?"  # the miniature model calls get_weather
@@ -153,6 +155,8 @@ def test_a_tool_can_be_allowed_for_a_conversation_until_its_definition_changes(p
     begin(page)
     page.wait(f"{RESULTS}.length === 2")
     page.wait_for_end()
+    results = 'return (await result(store("messages").getAll())).filter(({ role }) => role === "tool").length'
+    wait_until(lambda: database(page, results) == 2, 60)  # the page stores a result a moment after it shows it
     page.driver.refresh()
     page.wait_for_end()
     scripted(page, call)
