@@ -55,7 +55,7 @@ double other_expert_l2(const Config& config) {
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // errors this small rarely change the expert of a near tie
+  tolerance.tied_l2 = tolerance.relative_l2;  // errors this small rarely change the choice at a near tie
   return tolerance;
 }
 

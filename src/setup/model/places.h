@@ -21,7 +21,8 @@ struct Places {
   FileAccess access{FileAccess::kMap};  // how to read the files of weights
 };
 
-// Returns where bundled models may lie for `file`, a program or library in an installed tree or a build tree.
+// Returns the folders near `file` in which bundled models may lie. `file`: a program or library, in an
+// installed tree or a build tree.
 std::vector<std::filesystem::path> model_folders_near(const std::filesystem::path& file);
 
 // Returns the places for commands that run no model. For commands that run one, resolve() calls this

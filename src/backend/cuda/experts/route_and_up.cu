@@ -138,7 +138,7 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // the logit of the expert of_lane_; -infinity: not chosen yet
+  float logit_{-INFINITY};  // the logit of the expert below; -infinity until that expert is chosen
   int of_lane_{0};          // the expert that this lane weighs: the token's lane_-th chosen one
 };
 

@@ -135,8 +135,9 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies the CTA's units (segments of strips) of a group. For the CTA's first group, prefetches weights
-  // and then waits for the previous launch. Calls prefetch_next() once the group's activations have arrived.
+  // Multiplies a group (pairs of one expert) with the CTA's units, which are segments of the expert's strips.
+  // If the group is the CTA's first, prefetches weights and then waits for the previous launch. Calls
+  // prefetch_next() once the group's activations have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
