@@ -284,12 +284,19 @@ struct Price {
   }
 };
 
-// Writes the experts of one matrix in the format that was chosen for them.
+// Whether adapters left the values of experts in the range of BF16.
+bool are_in_range(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(to_float(to_bf16(x))); });
+}
+
+// Writes the experts of one matrix in the format that was chosen for them. Throws InputError if adapters
+// changed values to numbers that are not finite.
 ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first, int num_experts,
                                 ThreadPool& pool, Price& price) {
   ConvertedExperts converted(stored, first, num_experts);
   std::mutex mutex;
-  for_each_rows(stored, first, num_experts, pool, [&](const ExpertRows& rows, std::span<const float> values) {
+  const auto convert = [&](const ExpertRows& rows, std::span<const float> values) {
+    if (stored.updates && !are_in_range(values)) return false;
     converted.write(rows, values);
     if (stored.is_exact) return true;
     std::vector<float> rounded(values.size());
@@ -300,7 +307,9 @@ ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first
     price.squares += of_rows.squares;
     price.squared_errors += of_rows.squared_errors;
     return true;
-  });
+  };
+  if (!for_each_rows(stored, first, num_experts, pool, convert))
+    throw InputError("merged with the adapter, experts have values that are not finite numbers");
   return converted;
 }
 

@@ -30,22 +30,36 @@ class Hash {
   void sample(const Vector& vector, size_t count = 1) {
     sample(vector.data, num_bytes(vector.format, 1) * static_cast<size_t>(vector.count) * count);
   }
+  void sample(const ForeignMatrix& matrix) {
+    const auto rules = {static_cast<uint64_t>(matrix.layout), uint64_t{matrix.zero_offset},
+                        static_cast<uint64_t>(matrix.group)};
+    add(std::data(rules), rules.size() * sizeof(uint64_t));
+    add(&matrix.factor, sizeof matrix.factor);
+    sample(matrix.codes, code_bytes(matrix));
+  }
   void sample(const ExpertTensor& tensor, size_t count, size_t rows, size_t cols) {
+    if (tensor.foreign)
+      for (const ForeignMatrix& matrix : *tensor.foreign) sample(matrix);
     for (size_t e = 0; e < count; ++e) {
       const std::span<const std::byte> codes = codes_of(tensor, e, rows, cols);
       sample(codes.data(), codes.size());
     }
   }
   void sample(const ExpertUpdates& updates) {
-    for (const auto& of_expert : updates.of_expert)
+    for (const auto& of_expert : updates.of_expert) {
+      const size_t num_updates = of_expert.size();
+      add(&num_updates, sizeof num_updates);
       for (const LowRankUpdate& update : of_expert) {
         add(&update.scale, sizeof update.scale);
+        const int rows[]{update.first_row, update.row_step};
+        add(rows, sizeof rows);
         for (int k = 0; k < update.rank; ++k) {
           const auto row = static_cast<size_t>(k);
           const float values[]{update.a.at(row, 0), update.a.at(row, 1), update.b.at(0, row)};
           add(values, sizeof values);
         }
       }
+    }
   }
   void sample(const Matrix& first, size_t count = 1) {
     if (const StoredExperts* experts = first.experts()) {
@@ -56,7 +70,7 @@ class Hash {
       if (experts->updates) sample(*experts->updates);
       return;
     }
-    if (const ForeignMatrix* foreign = first.foreign()) return sample(foreign->codes, code_bytes(*foreign));
+    if (const ForeignMatrix* foreign = first.foreign()) return sample(*foreign);
     const auto elements = count * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
     if (const Blocks* blocks = first.blocks()) {
       const size_t bytes = num_blocks_bytes(*blocks, first, count);

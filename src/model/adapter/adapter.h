@@ -17,6 +17,8 @@ namespace nibble {
 enum class AdaptedMatrix { kEmbedding, kQ, kK, kV, kO, kRouter, kGateUp, kDown, kUnembedding };
 std::string_view name(AdaptedMatrix matrix);  // "q", "experts' gate_up"
 
+std::string name_in(AdaptedMatrix matrix, int layer);  // "q of layer 3", "lm_head"
+
 struct Extents {
   int rows, cols;
 };

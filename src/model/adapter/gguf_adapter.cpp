@@ -80,7 +80,8 @@ class GgufReader {
     const bool is_embedding = target->matrix == AdaptedMatrix::kEmbedding;
     const bool is_of_experts =
         target->matrix == AdaptedMatrix::kGateUp || target->matrix == AdaptedMatrix::kDown;
-    const uint64_t rows = num_updated_rows(*target), rank = factors.b->shape.back();
+    const uint64_t rows = num_updated_rows(*target),
+                   rank = factors.b->shape.empty() ? 0 : factors.b->shape.back();
     constexpr uint64_t kMostRank{1 << 16};
     Shape a = is_embedding ? Shape{rows, rank} : Shape{rank, target->cols};
     Shape b = is_embedding ? Shape{target->cols, rank} : Shape{rows, rank};

@@ -173,8 +173,8 @@ MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAda
         !matrix.blocks() && (matrix.format() == Format::kF32 || matrix.format() == Format::kE4m3);
     MergedMatrix merged(matrix, stays ? matrix.format() : Format::kBf16);
     if (!merge(matrix, updates, merged, pool))
-      throw InputError("{}: merged with the adapter, {} of layer {} has values that are not finite numbers",
-                       weights.source, name(place.second), place.first);
+      throw InputError("{}: merged with the adapter, {} has values that are not finite numbers",
+                       weights.source, name_in(place.second, place.first));
     if (made.is_mapped()) release(matrix);
     matrix.stored = merged.elements();
     storage->merged.push_back(merged.take_storage());

@@ -79,8 +79,8 @@ void check_values(const Adapter& adapter, const Config& config) {
     if (std::isfinite(update.scale) && is_finite(update.a, rank, as_size(whole.cols)) &&
         is_finite(update.b, rows, rank))
       continue;
-    throw InputError("{}: the update of {} of layer {} has values that are not finite numbers",
-                     adapter.source, name(part.matrix), part.layer);
+    throw InputError("{}: the update of {} has values that are not finite numbers", adapter.source,
+                     name_in(part.matrix, part.layer));
   }
 }
 
@@ -97,6 +97,11 @@ std::string range_text(const std::vector<T>& values) {
 }  // namespace
 
 std::string_view name(AdaptedMatrix matrix) { return kMatrixNames[static_cast<size_t>(matrix)]; }
+
+std::string name_in(AdaptedMatrix matrix, int layer) {
+  const bool is_of_layer = matrix != AdaptedMatrix::kEmbedding && matrix != AdaptedMatrix::kUnembedding;
+  return is_of_layer ? fmt::format("{} of layer {}", name(matrix), layer) : std::string(name(matrix));
+}
 
 Adapter open_adapter(const fs::path& path, const Config& config, FileAccess access) {
   std::error_code error;

@@ -4,11 +4,14 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/errors/error.h"
+#include "core/program/log.h"
 #include "formats/container_error.h"
 #include "model/adapter/targets.h"
 
@@ -139,15 +142,23 @@ class PeftReader {
     const Factor first{factors.a->dtype, factors.a->data.data(), a[1], 1},
         second{factors.b->dtype, factors.b->data.data(), rank, 1};
     const int own_rank = check_rank(module, rank);
-    updates_.push_back({target->matrix,
-                        target->layer,
-                        target->expert.value_or(0),
-                        {.a = factors.is_embedding ? transposed(second) : first,
-                         .b = factors.is_embedding ? transposed(first) : second,
-                         .rank = own_rank,
-                         .scale = peft_.scale_of(module, own_rank),
-                         .first_row = target->first_row,
-                         .row_step = target->row_step}});
+    push(*factors.a, {target->matrix,
+                      target->layer,
+                      target->expert.value_or(0),
+                      {.a = factors.is_embedding ? transposed(second) : first,
+                       .b = factors.is_embedding ? transposed(first) : second,
+                       .rank = own_rank,
+                       .scale = peft_.scale_of(module, own_rank),
+                       .first_row = target->first_row,
+                       .row_step = target->row_step}});
+  }
+
+  // Refuses a second update of a matrix, under another name. Updates of gate and of up have every second row.
+  void push(const Tensor& tensor, const MatrixUpdate& added) {
+    for (int row = added.update.first_row; row < 2; row += added.update.row_step)
+      if (!updated_.emplace(added.matrix, added.layer, added.expert, row).second)
+        refuse(tensor, fmt::format("is a second update of {}", name_in(added.matrix, added.layer)));
+    updates_.push_back(added);
   }
 
   // Whether the factors fit a matrix of the experts, with inputs and outputs as in transformers or exchanged.
@@ -174,6 +185,9 @@ class PeftReader {
       refuse(*exchanged->second.a,
              fmt::format("exchanges inputs and outputs, but {} does not", in_quotes(plain->second.a->name)));
     is_exchanged_ = exchanged != nullptr;
+    if (!fused_.empty() && !exchanged && !plain)
+      log::warn("{}: the shapes of the experts' factors fit in two orders: A is taken to have the inputs",
+                container_.files[0].string());
   }
 
   void add_experts(const std::string& module, const PeftFactors& factors) {
@@ -202,13 +216,13 @@ class PeftReader {
       const size_t a_at = e * static_cast<size_t>(rank) * a_cols;
       const Factor first{factors.a->dtype, at(*factors.a, a_at), a_cols, 1},
           second{factors.b->dtype, at(*factors.b, e), all, num_experts};
-      updates_.push_back({target.matrix,
-                          target.layer,
-                          static_cast<int>(e),
-                          {.a = is_exchanged_ ? transposed(second) : first,
-                           .b = is_exchanged_ ? transposed(first) : second,
-                           .rank = rank,
-                           .scale = scale}});
+      push(*factors.a, {target.matrix,
+                        target.layer,
+                        static_cast<int>(e),
+                        {.a = is_exchanged_ ? transposed(second) : first,
+                         .b = is_exchanged_ ? transposed(first) : second,
+                         .rank = rank,
+                         .scale = scale}});
     }
   }
 
@@ -247,6 +261,8 @@ class PeftReader {
   std::map<std::string, PeftFactors> modules_;  // by the name without prefix and ending
   std::vector<Module> fused_;
   std::map<std::string, const PeftFactors*> seen_;
+  // Matrices that have an update: matrix, layer, expert, and whether it is of odd rows.
+  std::set<std::tuple<AdaptedMatrix, int, int, int>> updated_;
   bool is_exchanged_{false};
   std::vector<MatrixUpdate> updates_;
 };

@@ -124,7 +124,11 @@ FoundMatrices read_nvfp4(ModuleReader& reader, std::string_view codes_name, std:
   const Tensor& scales = reader.need("weight_scale", {DType::kF8E4M3}, shape(cols / kNvfp4Group));
   std::vector<float> factors = reader.factors(factor_name);
   if (is_inverse)
-    for (float& factor : factors) factor = 1 / factor;
+    for (float& factor : factors) {
+      factor = 1 / factor;
+      if (!std::isfinite(factor))
+        reader.refuse(*reader.find(factor_name), "holds a number whose reciprocal is infinite");
+    }
   reader.use("input_scale");
   reader.use("input_global_scale");
   return reader.matrices({.layout = is_columns ? ForeignLayout::kNvfp4Columns : ForeignLayout::kNvfp4}, codes,

@@ -15,8 +15,8 @@ using harmony::Json;
 
 class FormatReader {
  public:
-  // Reads {"type": "text" | "json_object" | "json_schema", ...}. Chat completions have the fields of the schema
-  // in an object "json_schema", other APIs beside "type".
+  // Reads {"type": "text" | "json_object" | "json_schema", ...}. Chat completions have the schema's fields in
+  // an object "json_schema", other APIs beside "type".
   void read_typed(const Field& format) {
     constexpr const char* kTypes{R"("text", "json_object" or "json_schema")"};
     const Field type = format.need("type", kTypes);

@@ -523,6 +523,12 @@ TEST_F(GgufAdapters, ChangeExpertsOfOneTensor) {
   }
 }
 
+TEST_F(GgufAdapters, WithFactorsWithoutDimensionsAreRefused) {
+  put("blk.1.attn_q.weight.lora_a", {4, 64});
+  put("blk.1.attn_q.weight.lora_b", {});
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("do not fit the matrix [96, 64]"));
+}
+
 TEST_F(GgufAdapters, OfAnotherKindAreRefused) {
   put("blk.1.attn_q.weight.lora_a", {4, 64});
   put("blk.1.attn_q.weight.lora_b", {96, 4});
@@ -639,6 +645,32 @@ TEST_F(Adapters, WithValuesThatAreNotFiniteAreRefused) {
   EXPECT_EQ(error_of([&] { merged(adapter); }), "accepted");
   EXPECT_THAT(error_of([&] { merged(adapter, 1e10F); }),
               AllOf(HasSubstr("q of layer 1 has values that are not finite"), Not(HasSubstr("\n"))));
+}
+
+TEST_F(Adapters, ThatMakeExpertsInfiniteAreRefused) {
+  const std::string module = "model.layers.1.mlp.experts.gate_up_projs.2";
+  add_pair(module, 4, 64, 192);
+  const float large = 1e30F;
+  std::memcpy(tensors_.at(kPrefix + module + ".lora_A.weight").bytes.data(), &large, 4);
+  const Adapter adapter = open();
+  EXPECT_EQ(error_of([&] { merged_experts(adapter); }), "accepted");
+  EXPECT_THAT(error_of([&] { merged_experts(adapter, 1e10F); }),
+              HasSubstr("experts have values that are not finite numbers"));
+}
+
+TEST_F(Adapters, WithTwoUpdatesOfAMatrixAreRefused) {
+  const std::string experts = "model.layers.1.mlp.experts.";
+  const auto error_with = [&](const std::string& one, const std::string& other, uint64_t rows) {
+    tensors_.clear();
+    add_pair(one, 4, 64, rows);
+    add_pair(other, 4, 64, other.ends_with("gate_proj") || other.ends_with("up_proj") ? 96 : rows);
+    return error_of([&] { open(); });
+  };
+  EXPECT_THAT(error_with("model.layers.1.mlp.router", "model.layers.1.mlp.router.linear", 5),
+              HasSubstr("is a second update of router of layer 1"));
+  EXPECT_THAT(error_with(experts + "gate_up_projs.3", experts + "3.gate_proj", 192),
+              HasSubstr("is a second update of experts' gate_up of layer 1"));
+  EXPECT_EQ(error_with(experts + "3.gate_proj", experts + "3.up_proj", 96), "accepted");
 }
 
 TEST_F(Adapters, WithoutTheirFilesAreRefused) {
