@@ -195,7 +195,8 @@ TEST_F(Adapters, OfPeftHaveTheTransposedProductForTheEmbedding) {
 }
 
 TEST_F(Adapters, ThatAreSeveralAreAddedInFloat32BeforeOneRounding) {
-  const auto [a, b] = add_pair("model.layers.1.self_attn.q_proj", 4, 64, 96);
+  const auto ab = add_pair("model.layers.1.self_attn.q_proj", 4, 64, 96);
+  const Random &a = ab.first, &b = ab.second;
   const auto one = std::make_shared<const Adapter>(open()), other = std::make_shared<const Adapter>(open());
   const auto weights = merged_into(*base_, {{one, 0.75F}, {other, -0.75F}});
   const std::vector<float> is = values_of(weights->layers[1].q, 1), was = values_of(base_->layers[1].q, 1);
@@ -242,9 +243,11 @@ TEST_F(Adapters, OfFusedExpertsHaveTheSumsOfPeft) {
   for (const bool is_exchanged : {false, true}) {
     tensors_.clear();
     const std::string experts = "model.layers.1.mlp.experts";
-    const auto [ua, ub] = is_exchanged ? add_pair(experts + ".base_layer", kAll, 192, 64, DType::kBf16)
-                                       : add_pair(experts + ".base_layer", kAll, 64, 192, DType::kBf16);
-    const auto [da, db] = is_exchanged ? add_pair(experts, kAll, 64, 96) : add_pair(experts, kAll, 96, 64);
+    const auto of_up = is_exchanged ? add_pair(experts + ".base_layer", kAll, 192, 64, DType::kBf16)
+                                    : add_pair(experts + ".base_layer", kAll, 64, 192, DType::kBf16);
+    const Random &ua = of_up.first, &ub = of_up.second;
+    const auto of_down = is_exchanged ? add_pair(experts, kAll, 64, 96) : add_pair(experts, kAll, 96, 64);
+    const Random &da = of_down.first, &db = of_down.second;
     const auto weights = merged_experts(open(), 3);
     const auto delta = [&](const Random& a, const Random& b, size_t expert, size_t in, size_t out) {
       double sum = 0;
@@ -285,10 +288,14 @@ TEST_F(Adapters, OfOneFusedParameterAreRecognisedByTheirShapes) {
 
 TEST_F(Adapters, OfExpertsThatAreModulesChangeOnlyThose) {
   const std::string experts = "model.layers.1.mlp.experts.";
-  const auto [ua, ub] = add_pair(experts + "gate_up_projs.2", 4, 64, 192);
-  const auto [da, db] = add_pair(experts + "down_projs.4", 4, 96, 64);
-  const auto [ga, gb] = add_pair(experts + "0.gate_proj", 4, 64, 96);
-  const auto [pa, pb] = add_pair(experts + "1.up_proj", 4, 64, 96);
+  const auto of_up = add_pair(experts + "gate_up_projs.2", 4, 64, 192);
+  const Random &ua = of_up.first, &ub = of_up.second;
+  const auto of_down = add_pair(experts + "down_projs.4", 4, 96, 64);
+  const Random &da = of_down.first, &db = of_down.second;
+  const auto of_gate = add_pair(experts + "0.gate_proj", 4, 64, 96);
+  const Random &ga = of_gate.first, &gb = of_gate.second;
+  const auto of_one_up = add_pair(experts + "1.up_proj", 4, 64, 96);
+  const Random &pa = of_one_up.first, &pb = of_one_up.second;
   const auto weights = merged_experts(open());
   const auto none = [](size_t, size_t) { return 0.0; };
   expect_expert(*weights, AdaptedMatrix::kGateUp, 2,
