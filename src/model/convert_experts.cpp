@@ -284,11 +284,6 @@ struct Price {
   }
 };
 
-// Whether adapters left the values of experts in the range of BF16.
-bool are_in_range(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float x) { return std::isfinite(to_float(to_bf16(x))); });
-}
-
 // Writes the experts of one matrix in the format that was chosen for them. Throws InputError if adapters
 // changed values to numbers that are not finite.
 ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first, int num_experts,
@@ -296,7 +291,7 @@ ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first
   ConvertedExperts converted(stored, first, num_experts);
   std::mutex mutex;
   const auto convert = [&](const ExpertRows& rows, std::span<const float> values) {
-    if (stored.updates && !are_in_range(values)) return false;
+    if (stored.updates && !fit_in_bf16(values)) return false;
     converted.write(rows, values);
     if (stored.is_exact) return true;
     std::vector<float> rounded(values.size());

@@ -58,6 +58,10 @@ void read_row(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
+bool fit_in_bf16(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(to_float(to_bf16(x))); });
+}
+
 float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
   NIBBLE_CHECK(row.size() == codes.size(), "{} values, {} codes", row.size(), codes.size());
   float largest = 0;

@@ -27,6 +27,10 @@ struct DenseFormats {
 // Decodes a row of F32, BF16 or FP8 elements, of any blocks, or of another program's layout.
 void read_row(const Matrix& matrix, size_t row, std::span<float> to);
 
+// Returns whether all values are finite, and stay so in BF16: rounding turns the largest float32 numbers into
+// infinity.
+bool fit_in_bf16(std::span<const float> values);
+
 // Converts a row of finite values to E4M3, one code per value; returns the scale.
 float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes);
 

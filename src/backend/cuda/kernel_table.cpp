@@ -259,7 +259,7 @@ constexpr TableRow kUnembedRows[]{
 };
 
 constexpr TableRow kSampleRows[]{
-    {.activations = kF32, .launcher = &sample, .kernel = "best; sample: a cluster for each row"},
+    {.activations = kF32, .launcher = &sample, .kernel = "best; sample: a cluster or a CTA for each row"},
 };
 // clang-format on
 

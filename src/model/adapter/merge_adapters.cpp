@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -81,11 +80,6 @@ class MergedMatrix {
   Buffer storage_;
 };
 
-// Whether every value fits: rounding to BF16 turns the largest float32 numbers into infinity.
-bool are_finite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float x) { return std::isfinite(to_float(to_bf16(x))); });
-}
-
 // Releases the pages of a dense matrix of a file.
 void release(const Matrix& matrix) {
   if (const ForeignMatrix* foreign = matrix.foreign())
@@ -121,7 +115,7 @@ bool merge(const Matrix& base, std::span<const LowRankUpdate> updates, const Mer
     const auto row = [&](int r) { return std::span(values).subspan(as_size(r) * cols, cols); };
     for (int r = 0; r < count; ++r) read_row(base, as_size(first + r), row(r));
     for (const LowRankUpdate& update : updates) add_update(update, first, cols, values);
-    if (are_finite(values))
+    if (fit_in_bf16(values))
       for (int r = 0; r < count; ++r) to.write(as_size(first + r), row(r));
     else
       is_finite = false;
