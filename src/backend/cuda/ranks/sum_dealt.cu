@@ -19,7 +19,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
-constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; more need too many registers
+constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0: more would not fit in registers
 // Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
 // GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};
@@ -29,7 +29,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Thread n serves rank n. Returns whether rank n exists and is not this rank.
+// Returns whether rank number `thread` exists and is not this rank. Thread n serves rank n.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -124,8 +124,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
   }
 }
 
-// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all these
-// launches have returned rows, so only kSendAndWait polls for returned rows.
+// Ranks that share a GPU run one after another in one stream: kSend for all ranks, then kWait for all ranks.
+// When the last kWait has ended, all rows have returned, so only kSendAndWait polls for returned rows.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {
