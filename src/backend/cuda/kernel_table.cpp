@@ -75,7 +75,7 @@ struct TableRow {
   Range rows{};  // row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // valid_families() replaces them if the engine is kWgmma
+  Families families{kEverywhere};  // not used if the engine is kWgmma: see valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;

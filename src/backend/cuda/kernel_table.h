@@ -50,7 +50,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, in steps of few tokens, mma.sync on the same images (layout/activations.h)
+  kWgmma,        // wgmma or, for few tokens, mma.sync; both read images (layout/activations.h)
   kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 

@@ -77,8 +77,8 @@ struct PageRegisters {
   }
   // load_keys() and load_values() call keys_from(position, element) with the place of the lane's first load:
   // a position in the page, and an element of its key. keys_from() returns a function f(positions, elements).
-  // f returns the address that many positions and elements after the first load. The arguments of f are
-  // compile-time constants, so the lane computes only one address for all its loads.
+  // f returns the address `positions` positions and `elements` elements after the first. The arguments of f
+  // are compile-time constants, so the lane computes only one address for all its loads.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -19,7 +19,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
-constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0: more would not fit in registers
+constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0, limited by registers
 // Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
 // GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};

@@ -345,7 +345,8 @@ class LogitRow {
     }
     Ctas::sync();
   }
-  // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls restore().
+  // Restores the model's own logits, from which the first CTA then computes log-probabilities. Only the first
+  // CTA calls it.
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -377,9 +378,9 @@ class LogitRow {
   static constexpr int kSegments{Ctas::kCtas * kWarps};  // each warp has a segment of the vocabulary
   static_assert(kSegments <= kBins);
 
-  // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call it together,
-  // also past the segment's end (is_there false). Logits are read from L2, because other CTAs may have
-  // changed them.
+  // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call visit()
+  // together, even past the segment's end, where is_there is false. Logits are read from L2, because other
+  // CTAs may have changed them.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
