@@ -125,8 +125,8 @@ std::span<const KernelRow> kernel_rows();
 // for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
 std::string name(const KernelRow& row);
 
-// format_of() returns the Format that has the same numbers as `format`. block_format_of() returns the
-// BlockFormat of a row's activations; empty unless the row's engine is kBlockScaled.
+// format_of() returns the Format that corresponds to a BlockFormat. block_format_of() returns the BlockFormat
+// of a row's activations; empty unless the row's engine is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

@@ -76,9 +76,9 @@ struct TilePages {
 };
 
 // Loads the eight positions of each page that are assigned to a warp. In a stage, the key or value of a
-// position is a row of 128 bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row.
-// A lane loads piece p of several rows. For its next row, the lane adds the distance between the rows to its
-// address, and flips those bits of the stored piece's number in which r % 8 changes.
+// position is a row of eight 16-byte pieces; piece p of row r is stored at place p ^ (r % 8) of the row. A
+// lane loads piece p of several rows. From one row to the next, the lane adds the distance of the rows to its
+// address, and flips the bits of the place in which r % 8 changes.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -419,8 +419,8 @@ class PartLoop {
     wait_for_products<0>();
     softmax.take(page_of(0));
     int step = 0;
-    // The address and state of the next stage are read before the exponentials are computed: between the
-    // last exponential and the next product, each instruction costs time. The vote of is_rare() costs none,
+    // The address and state of the next stage are read before the exponentials are computed: between the last
+    // exponential and the next product, each instruction costs time. The vote of is_rare() costs no time,
     // because the next scores are then being multiplied. After the last iteration, next_keys is not used.
     uint32_t next_keys = keys_of(1);
     bool is_next_full = stages_.is_full(stage_of(1));

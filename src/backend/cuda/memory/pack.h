@@ -43,7 +43,7 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // covers all stored columns, so a slice of the columns gets the same codes as in the whole matrix.
 void quantise(Stream stream, const PackBf16Args& args);
 // Packs E4M3 codes, which args.from holds as BF16 numbers of the same values. args.to.row_scales must hold
-// scales of 1 until the kernel has run, because it divides the numbers by them.
+// scales of 1 until the kernel has run, because the kernel divides the numbers by these scales.
 void pack_codes(Stream stream, const PackBf16Args& args);
 
 // Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.

@@ -55,8 +55,8 @@ std::vector<KernelChoice> sum_choices(const Connection& connection, const Kernel
                                       bool have_own_sequences);
 
 // Properties that must be equal in all processes of a group of ranks: `kernels` (chip and kernel options,
-// which decide the bits) and the version of NCCL. rank_traits() throws InputError if this machine cannot be a
-// rank.
+// which decide the bits of results) and the version of NCCL. rank_traits() throws InputError if this machine
+// cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

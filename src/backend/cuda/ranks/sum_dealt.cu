@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
 constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0, limited by registers
-// Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
-// GB/s, hardly more than the 387 GB/s that the link carries.
+// Number of rows that a CTA sends per fence. With 1 row, 132 CTAs could send at most 430 GB/s, hardly more
+// than the 387 GB/s that the link carries, because a fence takes 2 us.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -38,7 +38,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // the flag of sent row number threadIdx.x, which this thread sets
+    uint32_t* flag = nullptr;  // flag that this thread sets: of sent row number threadIdx.x
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;

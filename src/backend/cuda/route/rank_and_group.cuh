@@ -40,7 +40,7 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// Returns i / size. It is usually 0 without a slow division, because few experts have several groups.
+// Returns i / size. Few experts have several groups, so i < size is common and saves a slow division.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative

@@ -19,7 +19,7 @@ struct SampleArgs {
   uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
   unsigned* tickets;      // [rows]: number of finished CTAs; zero between launches
   SampleResult* results;  // [rows], output
-  // These three fields serve reports of results to the host. `step`: number of the step; null: no reports.
+  // The next three fields serve reports of results to the host. `step`: number of the step; null: no reports.
   // `exchange`: destination of the reports. `first_output`: output index of the launch's first row.
   const uint32_t* step{nullptr};
   StepExchange exchange{};

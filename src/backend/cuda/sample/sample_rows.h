@@ -10,8 +10,8 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and masks of a step's rows. Rows point to their adjustments and masks, because the
-// number of adjustments has no limit.
+// Owns the adjustments and masks of a step's rows. A row only points to its adjustments, whose number has no
+// limit, and to its mask.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}

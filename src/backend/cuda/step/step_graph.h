@@ -33,7 +33,7 @@ class StepGraph {
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: false if --no-graphs is given.
+  // `are_on`: if false (--no-graphs), launch() never uses a graph.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
   // Captures the graph for these shapes, unless it exists or graphs are off. If GPUs wait for each other's

@@ -17,8 +17,8 @@ namespace nibble::cuda {
 namespace {
 
 // Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
-// before it extends the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h),
-// need a whole path.
+// before it extends the parent's path by one slot. Other rows need a whole path, of at most 32 slots: one per
+// draft (speculative/drafter.h).
 constexpr size_t kPathSlots{64};
 
 // Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
