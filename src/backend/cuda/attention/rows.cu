@@ -115,7 +115,7 @@ union RowResults {
 struct ChunkOfRow {
   const ChunkPages& pages;
   int chunk;       // index of the chunk in the row
-  bool is_scaled;  // whether on any page a head has another softmax reference than head_reference()
+  bool is_scaled;  // whether a head's softmax reference differs from head_reference() on any page
 };
 
 // Multiplies a chunk's exponentials with its values. If the row has only this chunk, stores the row's

@@ -337,8 +337,8 @@ class LogitRow {
     }
     Ctas::sync();
     if (row.follows < 0) return;
-    // If none of the row's adjustments is for the token `last`, the extra adjustment is applied to it. The
-    // extra adjustment's count is 0 if another adjustment is for `last`.
+    // If another adjustment is for the token `last`, the count of `extra`, the entry after the row's
+    // adjustments, is now 0. Otherwise `extra` is applied to that token.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);

@@ -288,7 +288,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   const std::vector<int> last_chains = std::exchange(chains_, {});
   header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
-  // Adds a table's pages to the page ids. `first_here`: first page of this rank's KV cache.
+  // Adds a table's pages to the page ids. Returns the index of the first, minus table.first_page.
+  // `first_here`: first page of this rank's KV cache.
   const auto add_table = [&](const PageTableView& table, uint32_t first_here) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page) - first_here;
