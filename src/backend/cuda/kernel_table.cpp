@@ -19,9 +19,9 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Return the smallest shared memory, in bytes, with which a CTA of a kernel can run. The function's name says
-// over which dimension the product sums. A dense product can process its columns one by one; an expert's
-// product needs all columns of a group at once.
+// The next functions return the smallest shared memory, in bytes, with which a CTA of a kernel can run. A
+// function's name says over which dimension the product sums. A dense product can process its columns one by
+// one; an expert's product needs all columns of a group at once.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -75,7 +75,7 @@ struct TableRow {
   Range rows{};  // row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // valid_families() replaces them if the engine is kWgmma
+  Families families{kEverywhere};  // not used if the engine is kWgmma: see valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
@@ -233,7 +233,7 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// Hopper schedules strips of lm_head dynamically (kDealtPass), except in MXFP4.
+// On Hopper, strips of lm_head in BF16 or E4M3 are scheduled dynamically for few rows (kDealtPass).
 constexpr TableRow kUnembedRows[]{
     {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
      .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,

@@ -50,7 +50,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, in steps of few tokens, mma.sync on the same images (layout/activations.h)
+  kWgmma,        // wgmma or, for few tokens, mma.sync; both read images (layout/activations.h)
   kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 
@@ -125,8 +125,8 @@ std::span<const KernelRow> kernel_rows();
 // for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
 std::string name(const KernelRow& row);
 
-// format_of() returns the Format that has the same numbers as `format`. block_format_of() returns the
-// BlockFormat of a row's activations; empty unless the row's engine is kBlockScaled.
+// format_of() returns the Format that corresponds to a BlockFormat. block_format_of() returns the BlockFormat
+// of a row's activations; empty unless the row's engine is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

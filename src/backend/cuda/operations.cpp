@@ -29,7 +29,7 @@ BlockRows blocks_of_norm(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// Returns the residual stream: x, plus the experts' outputs if `with_experts` (they are not added to x yet).
+// Returns the residual stream: x and, if `with_experts`, the experts' outputs, not yet added to x.
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -140,7 +140,7 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Launches attention: of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of
+// Launches attention of tiles (rows of one sequence), and of single rows. Several CTAs share the positions of
 // a single row. The CTAs' partial softmaxes need scratch memory, which limits the number of rows per launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;

@@ -46,8 +46,8 @@ void experts_down(const Step& step, size_t layer);
 
 // Returns where attend() stores its output.
 Activations attended_of(const Step& step);
-// Return the residual stream after attention and after a layer. If ranks share the model, the sum over ranks
-// is still missing.
+// The next two functions return the residual stream after attention and after a layer. If ranks share the
+// model, the sum over ranks is still missing.
 ResidualInput stream_after_attention(const Step& step);
 ResidualInput stream_after_layer(const Step& step);
 
@@ -55,7 +55,8 @@ ResidualInput stream_after_layer(const Step& step);
 // stored in work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
-// Compute the logits of outputs first to first + count - 1 (at most kOutputRows), and choose their tokens.
+// unembed() computes the logits of outputs first to first + count - 1 (at most kOutputRows); sample() chooses
+// the outputs' tokens.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
 // Moves accepted drafts' K and V to their positions. Call it after all tokens of the step are chosen.

@@ -49,8 +49,8 @@ MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_a
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// Returns the rows of the kernel table that a plan may use for an operation: rows of the plan's engine, and
-// rows of mma.sync kernels that no row of the engine replaces.
+// Returns the rows of the kernel table that a plan may use for an operation: rows of the plan's engine, rows
+// that fit any engine, and rows of mma.sync that no row of the engine replaces.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {

@@ -44,8 +44,8 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // Return the table row that runs an operation on `num_rows` rows. If the plan has no such row, find()
-  // returns null and row() throws.
+  // find() and row() return the table row that runs an operation on `num_rows` rows. If the plan has no such
+  // row, find() returns null and row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   // Returns the chosen table rows in the order of a step's operations.

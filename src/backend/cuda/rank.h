@@ -41,7 +41,7 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Taps& taps) const { run_half_layer(step(stream), half, taps); }
-  // Return, in host memory, results of the first `num_rows` rows of the step (traced_values.h).
+  // The next three functions copy results of the step's first `num_rows` rows to the host (traced_values.h).
   std::vector<float> embedded(int num_rows, Stream stream) const {
     return residual({.x = work_->x, .hidden = config_.hidden}, num_rows, stream);
   }
@@ -69,8 +69,9 @@ class Rank {
   // chosen.
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
-  // Test the links before the first step: run_trial() sums known terms over the ranks, for many rows and for
-  // one row, and trial_was_right() checks the sums.
+  // The next three functions test the links before the first step: begin_trial() stores known terms,
+  // run_trial() sums them over the ranks, for many rows and for one row, and trial_was_right() checks the
+  // sums.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
   bool trial_was_right(Stream stream) const;  // waits until the trial has ended, and checks its sums
@@ -93,7 +94,7 @@ class Rank {
   std::unique_ptr<RankSum> sum_;  // null if there is a single rank
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // recipe of the step with shape_
+  StepRecipe recipe_{};  // recipe of the step whose shape is shape_
   int max_batch_tokens_;
 };
 

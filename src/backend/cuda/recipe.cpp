@@ -48,8 +48,8 @@ StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// Makes qkv of full-attention layers prefetch each row's last pages, 16 MB in all. On Hopper, attention's
-// CTAs have 17 MB of loads in flight and L2 has 50 MB. The prefetch was not measured on other chips.
+// Makes qkv of full-attention layers prefetch each row's last pages, 16 MB in all: about what attention's
+// CTAs load at once on Hopper (17 MB), whose L2 has 50 MB. The prefetch was not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;

@@ -25,7 +25,7 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // largest number of a row's last pages to prefetch; 0: no prefetch
+  int max_pages{0};  // qkv() prefetches up to this number of last pages per row; 0: none
 };
 
 struct RopeInput {
@@ -42,8 +42,8 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // Output [T, Nq D] or null: the queries of attend_tiles(), which are rope(q) log2(e) / 8. In an image,
-  // each cell has its 64 columns in plain order, not swizzled.
+  // Output [T, Nq D] or null: the queries of attend_tiles(), rope(q) log2(e) / 8. If they are an image
+  // (layout/activations.h), the 64 columns of each cell are in plain order, not swizzled.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
@@ -63,10 +63,10 @@ struct AttendArgs {
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
   int writes_kv;
-  int first_row, max_chunks;  // the launch's first row (index in the step); chunks of the longest row
+  int first_row, max_chunks;  // index in the step of the launch's first row; chunks of the longest row
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
-  unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
+  unsigned* tickets;  // [rows of the launch, Nkv]: number of finished CTAs; zero between launches
   Activations out;    // [T, Nq D]: the result
   // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. The words are zero
   // between launches.
@@ -99,7 +99,7 @@ struct AttendTilesArgs {
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};  // largest number of CTAs of attend_wgmma(): the SMs of a full GH100
-inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats from one CTA to the next: 36 per thread
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that a CTA passes on: 36 per thread
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 

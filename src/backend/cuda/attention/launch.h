@@ -20,8 +20,8 @@ enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
-  bool is_crowded{false};        // whether the launch has at least kCrowd times the CTAs that fit at once
-  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA merges
+  bool is_crowded{false};        // whether the grid has 3 or more times the CTAs that can be resident
+  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA does
 };
 
 // Returns the launch of attend_rows() for `num_rows` rows. `max_chunks`: chunks of the longest row.

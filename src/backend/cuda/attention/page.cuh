@@ -58,7 +58,7 @@ struct KvCodec<KvFormat::kE4m3> {
   // 2^-120. Then multiplies that number by 2^120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // the upper byte of each half is a code
+      const uint32_t high = __byte_perm(codes, 0, selector);  // each 16-bit half has a code in its upper byte
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -132,9 +132,9 @@ __device__ inline float power_of_two(float exponent) {
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
-// Returns R for a page that needs an R of its own. `largest`: the page's largest score, which is rounded up
-// to a whole number. If all scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of
-// NaN.
+// Returns the softmax reference of a page that needs one of its own: `largest`, the page's largest score,
+// rounded up to a whole number. If all scores are masked (-inf), returns -2^126, which makes every
+// exponential 0 instead of NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
 // Returns the largest score that a lane (g = lane / 4, t = lane % 4) holds of row g (half = 0) or row g + 8
@@ -145,9 +145,9 @@ __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// A lane's exponentials of a page in bfloat16, as the A registers of two products. For n = 0 .. 3, element
-// [n / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 * half (g = lane / 4,
-// t = lane % 4).
+// A lane's exponentials of a page in bfloat16: the A registers of two mma.m16n8k16, each over 16 positions.
+// With g = lane / 4 and t = lane % 4, element [n / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2
+// t + 1 of row g + 8 * half (n = 0 .. 3).
 using Exponentials = uint32_t[2][4];
 
 // Computes the exponentials of row g + 8 * half (g = lane / 4), relative to `reference`.

@@ -56,9 +56,9 @@ struct ChunkSums {
 };
 
 // Merges the chunks' partial softmaxes of one head. All of these partial softmaxes must be in memory already.
-// One warp calls it, in the last CTA of a row and key/value head. To hide memory latency, each lane keeps the
-// outputs of kAhead chunks in registers: after adding the output of chunk c, the lane loads that of chunk c +
-// kAhead. `of_row`: partial softmax of the row's first chunk.
+// One warp calls join_chunks(), in the CTA that finishes last for a row and key/value head. To hide memory
+// latency, each lane keeps the outputs of kAhead chunks in registers: after adding the output of chunk c, the
+// lane loads that of chunk c + kAhead. `of_row`: partial softmax of the row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -116,7 +116,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
-    __syncthreads();  // other warps may still read `tile`, or RowResults::of_pages in the same memory
+    __syncthreads();  // other warps may still read `tile`, or pages in the same memory (RowResults)
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
     float4 outs[kOfThread]{};

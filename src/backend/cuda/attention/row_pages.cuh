@@ -48,7 +48,7 @@ struct RowQkv {
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
 
-  // Loads the lane's A registers for four products, each of which sums over 16 elements of the heads.
+  // Loads the lane's A registers for four mma.m16n8k16, each of which sums over 16 of a head's 64 elements.
   __device__ void load_queries(uint32_t (&a)[4][2]) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -76,9 +76,9 @@ struct PageRegisters {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
   // load_keys() and load_values() call keys_from(position, element) with the place of the lane's first load:
-  // a position in the page, and an element of its key. keys_from() returns a function f(positions, elements):
-  // the address `positions` positions and `elements` elements after that place. The arguments of f are
-  // compile-time constants, so the lane computes only one address for all its loads.
+  // a position in the page, and an element of its key. keys_from() returns a function f(positions, elements).
+  // f returns the address `positions` positions and `elements` elements after the first. The arguments of f
+  // are compile-time constants, so the lane computes only one address for all its loads.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -135,7 +135,7 @@ struct ChunkPages {
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float factors[2];  // powers of two by which to multiply exponentials of pages 2 t and 2 t + 1
+  float factors[2];  // powers of two by which to multiply the exponentials of pages 2 t, 2 t + 1
   if (is_scaled) {
     const auto reference_at = [&](int page) {
       return page < num_pages ? pages.references[page][g] : reference;
@@ -242,7 +242,7 @@ class WarpPages {
   // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
   // soon as the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of four products, each of which sums over 16 elements
+    uint32_t queries[4][2];  // A registers of four mma.m16n8k16, each over 16 of a head's 64 elements
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -98,7 +98,7 @@ struct RowOutputs {
 // Finds the partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
-  size_t first;  // index of the row's first chunk in `data`
+  size_t first;  // index in `data` of the row's first chunk, in units of kPartialFloats
   __device__ RowPartials(const LaunchedArgs& args, const RowShare& share)
       : data(args.num_joining > 0 ? args.mailbox : args.partials),
         first((size_t{1} * share.launch_row * args.num_kv_heads + share.kv_head) * args.max_chunks) {}
@@ -115,7 +115,7 @@ union RowResults {
 struct ChunkOfRow {
   const ChunkPages& pages;
   int chunk;       // index of the chunk in the row
-  bool is_scaled;  // whether on any page a head has another softmax reference than head_reference()
+  bool is_scaled;  // whether a head's softmax reference differs from head_reference() on any page
 };
 
 // Multiplies a chunk's exponentials with its values. If the row has only this chunk, stores the row's
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
   // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // a shorter row leaves CTAs of the grid without a chunk
+  if (share.first_chunk < 0) return;  // CTA without a chunk: the row is shorter than the longest
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether this CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();

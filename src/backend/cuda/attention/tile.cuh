@@ -64,7 +64,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // a plain 0 would pass through a uniform register
+      of_chunk = from_here(0.0f);  // avoids a copy from a uniform register
     });
   }
   __device__ void end_chunk() {
@@ -146,7 +146,7 @@ struct Tile {
 // stored.
 class TileLane {
  public:
-  // `page`: number of the tile's pages that come before the caller's first page, a multiple of kChunkPages.
+  // `page`: number of the tile's pages before the first page of this CTA, a multiple of kChunkPages.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -229,7 +229,7 @@ class TileLane {
         const __nv_bfloat162 of_tile(finish(sums.output(half, j, 0)), finish(sums.output(half, j, 1)));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/activations.h), a lane's column pairs of four product tiles are contiguous.
+      // In an image (layout/activations.h), the lane's pairs j to j + 3 are contiguous (16 bytes).
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
@@ -260,7 +260,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // the head's sink times log2(e); loaded early, so that store() need not wait
+  float sink_{0};  // the head's sink times log2(e); loaded early, so that store() does not wait for it
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

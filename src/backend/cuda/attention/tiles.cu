@@ -1,8 +1,8 @@
 // Prefill attention by mma.sync, for every GPU family. Each CTA computes one tile (tile.cuh). Pages are
 // copied to stages in shared memory, and every warp reads each stage.
 //
-// Work: 4 x 64 FLOP per query head, row and position. A warp's 32 products with the keys and values of a
-// page take as long as reading their operands from shared memory (256 bytes per product).
+// Work: 4 x 64 FLOP per query head, row and position. A warp's 32 mma.m16n8k16 for a page take as long as
+// reading their B operands from shared memory (256 bytes per instruction).
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -51,8 +51,8 @@ class PageCopier {
         });
       }
       end_copies();
-      // FP8 pages pass through registers, where they are converted. Each call first stores the page that the
-      // previous call loaded.
+      // FP8 pages pass through registers, where they are converted. Each call of start() first stores the
+      // page that the previous call loaded.
     } else {
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
@@ -69,7 +69,7 @@ class PageCopier {
       }
     }
   }
-  // Number of pages whose copies are in flight while kPagesAtOnce others are multiplied. An FP8 page is
+  // Number of pages whose copies are in flight while kPagesAtOnce other pages are multiplied. An FP8 page is
   // stored in its stage only when the copy of the next page is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's copies of the oldest kPagesAtOnce pages have arrived.

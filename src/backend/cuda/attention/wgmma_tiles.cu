@@ -76,9 +76,9 @@ struct TilePages {
 };
 
 // Loads the eight positions of each page that are assigned to a warp. In a stage, the key or value of a
-// position is a row of 128 bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row.
-// A lane loads piece p of several rows. For its next row, the lane adds the distance between the rows to its
-// address, and flips those bits of the stored piece's number in which r % 8 changes.
+// position is a row of eight 16-byte pieces; piece p of row r is stored at place p ^ (r % 8) of the row. A
+// lane loads piece p of several rows. From one row to the next, the lane adds the distance of the rows to its
+// address, and flips the bits of the place in which r % 8 changes.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -323,7 +323,7 @@ class StepSoftmax {
   // Makes each row's exponentials relative to the same reference as the row's sums. `keys`: shared-memory
   // address of the iteration's keys. `page`: the iteration's first page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
-    // The loop of join() has too few registers for the totals.
+    // The loop below has no registers left for the totals.
     sums.put_aside(aside_);
     float before[2]{1, 1};
 #pragma unroll
@@ -346,8 +346,8 @@ class StepSoftmax {
 
  private:
   // Replaces the exponentials of the iteration's page i (number `page` of the sequence) in rows that need a
-  // softmax reference of their own, and returns these in `references`. The page's scores are no longer in
-  // registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
+  // softmax reference of their own, and stores the new references in `references`. The page's scores are no
+  // longer in registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
     float largest[2]{-INFINITY, -INFINITY};
@@ -419,8 +419,8 @@ class PartLoop {
     wait_for_products<0>();
     softmax.take(page_of(0));
     int step = 0;
-    // The address and state of the next stage are read before the exponentials are computed: between the
-    // last exponential and the next product, each instruction costs time. The vote of is_rare() costs none,
+    // The address and state of the next stage are read before the exponentials are computed: between the last
+    // exponential and the next product, each instruction costs time. The vote of is_rare() costs no time,
     // because the next scores are then being multiplied. After the last iteration, next_keys is not used.
     uint32_t next_keys = keys_of(1);
     bool is_next_full = stages_.is_full(stage_of(1));
@@ -434,9 +434,9 @@ class PartLoop {
       is_next_full = stages_.is_full(stage_of(step + 2));
       take(step + 1, softmax, sums);
     }
-    // The same iterations with join(), from the first one that needs it to the end of the part. Their code
-    // is separate, because the compiler would spill if join() returned into the loop above. Other warps of
-    // the warpgroup may still be in that loop, so both loops start the same products in the same order.
+    // The same iterations with join(), from the first that needs join() to the end of the part. Their code is
+    // separate, because the compiler would spill if join() returned into the loop above. Other warps of the
+    // warpgroup may still be in that loop, so both loops start the same products in the same order.
     const bool joins = softmax.is_rare();
 #pragma unroll 1
     for (; joins && step + 1 < num_steps_; ++step) {

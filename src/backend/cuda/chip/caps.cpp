@@ -70,8 +70,8 @@ constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double product
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
-// Bandwidth and time of an NCCL all-reduce in a CUDA graph, measured with two H200. The times for 4 and 8
-// GPUs, and the figures of PCIe and ConnectX, are from sgl-project/sglang#22734 and #32479.
+// Bandwidth of NVLink, and time of an NCCL all-reduce in a CUDA graph, measured with two H200. The times for
+// 4 and 8 GPUs, and the figures of PCIe and ConnectX, are from sgl-project/sglang#22734 and #32479.
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
 constexpr ChipLink kNvLink4OfOthers{
     kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};

@@ -43,8 +43,8 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // returns one line of text
 
-// Returns the target for the chip and the options. Throws InputError if the chip has too little shared memory
-// for any budget, or less than the options request.
+// Returns the target for the chip and the options. Throws InputError if the chip's shared memory is too small
+// for every budget, or if the options request more than the chip has.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).

@@ -12,7 +12,7 @@ class LaunchCounts {
  public:
   void count(const char* kernel) { raise(kernel, 1); }  // `kernel`: a string literal
   void add(const LaunchCounts& others);
-  // Returns the launches counted since this object had the value `earlier`.
+  // Returns the launches counted since `earlier`, an earlier copy of this object.
   LaunchCounts since(const LaunchCounts& earlier) const;
   std::vector<KernelLaunches> by_kernel() const;
 

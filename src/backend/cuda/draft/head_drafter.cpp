@@ -84,8 +84,8 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Returns the bytes from HeadWorkspace::starts to the end of the results of a step's chains, which
-// download() copies.
+// Returns the number of bytes that download() copies: from HeadWorkspace::starts to the end of the results of
+// a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -

@@ -78,8 +78,8 @@ class HeadDrafter {
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 
-  // Return the bytes on the device of the head's KV cache, and of its workspace for options.max_batch_tokens
-  // rows.
+  // kv_bytes() and workspace_bytes() return the device memory of the head's KV cache, and of its workspace
+  // for steps of up to options.max_batch_tokens rows.
   static size_t kv_bytes(const BackendOptions& options);
   static size_t workspace_bytes(const BackendOptions& options);
 

@@ -1,5 +1,5 @@
 // Launch functions of the draft head's kernels that handle rows one by one, between the head's matrix
-// products. Formulas and names: reference/draft_head.h. Activations to be multiplied are bfloat16. This
+// products. Formulas and names: reference/draft_head.h. The inputs of matrix products are bfloat16. This
 // header is C++17, because CUDA code includes it.
 #pragma once
 
@@ -38,13 +38,13 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // num_drafts: of a chain; max_position: of a draft
+  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: largest of a draft
   DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null if the step
   // has no draft trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts at later
-  // positions are not used.
+  // [num_drafts, num_chains], output: position and pages of each draft's row. A position above max_position
+  // is lowered to it, and the draft is not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains], output: where each chain's drafts begin
 };

@@ -90,7 +90,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     if (report)
       report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
   };
-  report_until(device.embedding);  // reports 0 bytes, because pinning the upload buffers now takes seconds
+  report_until(device.embedding);  // reports 0 bytes: pinning the upload buffers comes next and takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),

@@ -24,8 +24,8 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices or, of each, only `rows` x `cols` elements from first_row and
-// first_col on. Raises *largest_scale to the largest E8M0 scale, if that is larger; the caller must reject a
+// Packs `rows` x `cols` elements, from first_row and first_col on, of each of `num_matrices` contiguous
+// matrices. Raises *largest_scale to the largest E8M0 scale, if that is larger; the caller must reject a
 // value above kLargestScale.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in low nibble
@@ -42,8 +42,8 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // Quantises BF16 rows to strips of E4M3 or MXFP4 (model/quantize.h, formats/mxfp4.h). E4M3's scale of a row
 // covers all stored columns, so a slice of the columns gets the same codes as in the whole matrix.
 void quantise(Stream stream, const PackBf16Args& args);
-// Packs E4M3 codes, which args.from gives as BF16 numbers of the same values. args.to.row_scales must hold
-// scales of 1.
+// Packs E4M3 codes, which args.from holds as BF16 numbers of the same values. args.to.row_scales must hold
+// scales of 1 until the kernel has run, because the kernel divides the numbers by these scales.
 void pack_codes(Stream stream, const PackBf16Args& args);
 
 // Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.

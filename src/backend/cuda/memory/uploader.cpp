@@ -46,7 +46,7 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
     half.pinned = PinnedBuffer(kPieceBytes);
     check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "creating an event");
   }
-  since_ = {};  // the measured time excludes pinning, which takes seconds
+  since_ = {};  // restarts the stopwatch after the pinning of buffers, which takes seconds
 }
 
 Uploader::~Uploader() {

@@ -24,7 +24,7 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kPagePositions == kPageTokens);
-static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt(): a counter for each pass
+static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt() has a counter per kMaxColumns rows
 
 // Returns the number of segment sums that qkv_split() or project_split() stores, whichever is larger. The
 // number is the same for every layout of weights.

@@ -31,8 +31,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 }
 
 // Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows of the longest
-// context. With more rows, not all CTAs are resident, and the mailbox is not used: the last CTA to finish
-// merges all chunks.
+// context. More rows of that length have more CTAs than can be resident. The mailbox is then not used
+// (attention/launch.h).
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -64,8 +64,8 @@ struct Workspace {
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // arrays of RoutingMailbox; zero before step 1
   uint32_t* step{nullptr};  // number of the current step; zero before the first
-  // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
-  // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
+  // Counters of kernels, zero before the first step. Embed and route have one counter each, experts_down has
+  // kMaxExpertsPerToken, sample kOutputRows, attend one per row and key/value head, unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
   // The mailboxes of AttendArgs and AttendTilesArgs; zero before step 1.

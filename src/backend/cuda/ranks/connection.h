@@ -49,14 +49,14 @@ std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection
                                                     std::span<const LocalRank> ranks);
 // Returns the error message for a trial (RankSum::run_trial()) with wrong sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns the rows of the list of kernels that describe the sum after an operation. `of`: the operation's own
-// row in this list.
+// Returns the entries of the list of kernels (Backend::kernels()) for the sum over ranks after an operation.
+// `of`: the operation's own entry.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 
 // Properties that must be equal in all processes of a group of ranks: `kernels` (chip and kernel options,
-// which decide the bits) and the version of NCCL. rank_traits() throws InputError if this machine cannot be a
-// rank.
+// which decide the bits of results) and the version of NCCL. rank_traits() throws InputError if this machine
+// cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

@@ -35,7 +35,7 @@ class StepNumbers {
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // the only message number that Rank::run_trial() uses
+  int last() const { return count() - 1; }  // number of the messages of PeerSum::run_trial()
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:

@@ -143,7 +143,8 @@ struct RowOfCta {
         norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
 
-  // Calls f(element, piece) for each 16 bytes of a row's norm. `element`: index in [T, H] or in an image.
+  // Calls f(element, piece) for each 16-byte piece of a row's norm. `element`: index of the piece's first
+  // element in [T, H] or in an image.
   template <typename F>
   static __device__ void for_pieces(const SharedNorm& normed, int row, int hidden, int image_rows,
                                     const F& f) {

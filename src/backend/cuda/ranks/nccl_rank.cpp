@@ -9,8 +9,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Guess of the GPU memory that NCCL takes. NCCL documents 4 MB for each direction of up to 32
-// channels, 256 MB in all; the rest is for what it does not document.
+// Guess of the GPU memory that NCCL takes. NCCL documents 4 MB for each direction of up to 32 channels, 256
+// MB in all. The other half is a reserve for memory that NCCL does not document.
 constexpr size_t kBytesOfNccl{size_t{512} << 20};
 
 size_t gathered_bytes(int hidden, int num_ranks, int max_batch_tokens) {

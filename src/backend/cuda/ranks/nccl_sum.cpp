@@ -17,7 +17,7 @@ void NcclSum::add_up(const LaunchContext& gpu, const HalfOutput& of, int first_r
   NIBBLE_CHECK(!terms.norm.weights, "a norm after a sum by NCCL");
   const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(hidden_);
   nccl_.sum(gpu, of.operation,
-            // part_rows are indices of the whole step's rows. So if they are set, `parts` starts at row 0.
+            // part_rows holds indices among the whole step's parts, so if it is set, `parts` begins at row 0.
             {terms.parts + (terms.part_rows ? 0 : first * terms.row_stride), terms.num_parts,
              terms.part_stride, terms.row_stride, terms.x + at, terms.out + at, num_rows, hidden_,
              terms.weights ? terms.weights + first * static_cast<size_t>(terms.num_parts) : nullptr,

@@ -3,9 +3,9 @@
 // C++17, because CUDA code includes it.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
-// rows. Sums use the two slots of an inbox in turn. Two slots are enough: a rank sends sum n + 1 only after
-// it has the terms of sum n from all ranks, and a rank sends its terms of sum n only after it has read sum n
-// - 1.
+// rows. Sums use the two slots of an inbox in turn. Two slots are enough. Sum n + 1 overwrites sum n - 1,
+// which all ranks have read by then: a rank sends sum n + 1 after it has all ranks' terms of sum n, and each
+// rank sends those terms after it has read sum n - 1.
 //
 // All-reduce of more rows, by owners: ranks send their terms of a row to its owner, which returns the sum to
 // all ranks. When all rows have returned, every owner has read this rank's terms, so one slot is enough.

@@ -42,7 +42,7 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// A sum over all ranks, separate for each of the rows first_row to first_row + num_rows - 1 of a step.
+// The sums over all ranks for the rows first_row to first_row + num_rows - 1 of a step, one sum per row.
 // Pointers in `terms` point to the step's row 0.
 struct SumArgs {
   Links links;

@@ -1,9 +1,9 @@
 // Sums of many rows, each of which has an owner (protocol.h):
 //
-//   every rank   sends its terms of a row to the owner, and a flag;
+//   every rank   sends its terms of a row to the owner, then a flag, after which the owner sees the terms;
 //   the owner    adds up x and all terms in the order of ranks, keeps x of its rows, and sends the row's norm
-//                to all, and a flag;
-//   every rank   waits until all rows have returned.
+//                to all ranks, then a flag;
+//   every rank   waits for the flags of all rows.
 //
 // For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes, and the same number of
 // norms of 2 bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A
@@ -19,9 +19,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
-constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; more need too many registers
-// Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
-// GB/s, hardly more than the 387 GB/s that the link carries.
+constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0, limited by registers
+// Number of rows that a CTA sends per fence. With 1 row, 132 CTAs could send at most 430 GB/s, hardly more
+// than the 387 GB/s that the link carries, because a fence takes 2 us.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -29,7 +29,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Thread n serves rank n. Returns whether rank n exists and is not this rank.
+// Returns whether rank number `thread` exists and is not this rank. Thread n serves rank n.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -38,7 +38,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // the flag of sent row number threadIdx.x, which this thread sets
+    uint32_t* flag = nullptr;  // flag that this thread sets: of sent row number threadIdx.x
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;
@@ -124,8 +124,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
   }
 }
 
-// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all these
-// launches have returned rows, so only kSendAndWait polls for returned rows.
+// Ranks that share a GPU run one after another in one stream: kSend for all ranks, then kWait for all ranks.
+// When the last kWait has ended, all rows have returned, so only kSendAndWait polls for returned rows.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -19,7 +19,7 @@ namespace nibble::cuda {
 // experts. Each rank numbers its own experts from 0. A pair with another rank's expert is in no group and has
 // weight 0.
 struct Groups {
-  int size;                 // largest number of pairs per group: columns of a pass of the experts' kernels
+  int size;                 // largest number of pairs per group, which share a reading of the weights
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group
@@ -42,7 +42,7 @@ struct RouteArgs {
   // it.
   int* chosen;
   int* rank;         // [T, K], scratch: index of each pair among its expert's pairs
-  unsigned* ticket;  // counts finished CTAs; zero between launches
+  unsigned* ticket;  // number of finished CTAs; zero between launches
   Groups groups;
   // If norm.weights is set, route_batch() also computes the norm: it stores the norm in `normed` and the
   // residual stream in `x`.
@@ -54,8 +54,8 @@ struct RouteArgs {
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
 // rank_experts() chooses the experts by their logits, and groups the pairs.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
-// Variants for many tokens, by mma.sync (_many) and wgmma. logits_X() computes the logits; route_X() then
-// also calls rank_experts().
+// Variants of route_batch() for many tokens, by mma.sync (_many) and by wgmma. logits_X() computes the
+// logits; route_X() then also calls rank_experts().
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
@@ -66,7 +66,7 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 // word is a tag (step and layer), the lower half is data. Readers poll for the current tag, so words need no
 // reset. Passing data by mailbox takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
-  uint64_t* sums{nullptr};     // the router's sums, [T, segments of all strips, 16 rows]; for T <= kOwnNorms
+  uint64_t* sums{nullptr};     // the router's sums, [T, segments of all strips, 16 rows]; if T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K]: chosen experts, indices among the experts of all ranks
   float* weights{nullptr};     // [T, K]: each pair's factor, without tag: readers wait for the launch's end
   const uint32_t* step{nullptr};

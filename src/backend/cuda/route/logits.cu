@@ -35,7 +35,7 @@ class RouterStrip {
 
   // Computes the logits of `count` tokens, from token `first` on, for the strip's experts.
   // activations(segment) requests a segment's activations, and returns a function f(tile, group). f returns
-  // the lane's B registers for a group of 32 columns (0 or 1) of a tile.
+  // the lane's B registers for group 0 or 1 of a tile, 32 columns each.
   template <typename Activations>
   __device__ void multiply(int first, int count, const Activations& activations) {
     const int segments = args_.weights.num_segments;

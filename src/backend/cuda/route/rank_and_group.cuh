@@ -31,8 +31,8 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
-// Returns counters [E] for group_pairs(), in dynamic shared memory. The CTA must synchronize before it uses
-// them.
+// Returns the counters of group_pairs(), one per expert, set to zero, in dynamic shared memory. The CTA must
+// synchronize before it uses the counters.
 template <int threads>
 __device__ int* cleared_counts(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);
@@ -40,13 +40,13 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// Returns i / size. Usually needs no slow division, because few experts have several groups.
+// Returns i / size. Few experts have several groups, so i < size is common and saves a slow division.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative
 // number if another rank holds the expert. The order of an expert's pairs may vary; no result depends on it.
-// A thread keeps its first pair (in a batch, its only one) in registers: to read the pair from memory again,
-// the thread would have to wait for memory twice.
+// A thread keeps its first pair (the only one if there are at most `threads` pairs) in registers: reading the
+// pair again would take two more waits for memory.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;

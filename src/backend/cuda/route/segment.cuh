@@ -25,9 +25,9 @@ struct RouterSegment {
       for (int part = 0; part < 4; ++part)
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
-  // Adds the segment's products to `sums`. The bits are those of UnitStream (stream.cuh). activations(tile,
-  // group) returns the lane's B registers for one group of 32 columns. A tile of the segment has the groups 0
-  // and 1.
+  // Adds the segment's products to `sums`. The sums have the same bits as those of UnitStream (stream.cuh).
+  // activations(tile, group) returns the lane's B registers for one group of 32 columns. A tile of the
+  // segment has the groups 0 and 1.
   template <typename Activations>
   __device__ void add(const Activations& activations, float (&sums)[4]) const {
 #pragma unroll

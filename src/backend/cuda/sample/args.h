@@ -17,15 +17,15 @@ struct SampleArgs {
   int vocab;              // at most kMaxVocab
   bool are_greedy;        // whether every row needs only its likeliest token, which saves a launch
   uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
-  unsigned* tickets;      // [rows]: counts finished CTAs; zero between launches
+  unsigned* tickets;      // [rows]: number of finished CTAs; zero between launches
   SampleResult* results;  // [rows], output
-  // These three fields serve reports of results to the host. `step`: number of the step; null: no reports.
+  // The next three fields serve reports of results to the host. `step`: number of the step; null: no reports.
   // `exchange`: destination of the reports. `first_output`: output index of the launch's first row.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};
 };
-inline constexpr int kBestCtas{64};  // CTAs of a row that search for its likeliest token
+inline constexpr int kBestCtas{64};  // number of CTAs that search a row for its likeliest token
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
 
 void prepare_sample();  // call it once before the first launch

@@ -1,11 +1,11 @@
 // Chooses a token from each row of logits. The formulas, and their order, are those of backend/sample.h.
 //
 // A row's logits (804 KB for V = 201,088 tokens) are in L2. A small kernel finds the likeliest token, which
-// is all that greedy rows need. For up to 33 other rows, a cluster of 8 CTAs passes over the logits of each
-// row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic
-// and a barrier. Drawing a token takes one pass. top_k and top_p search for the least likely token that
-// is kept: a pass counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first;
-// the next pass subdivides the bin in which the running sum reaches its target. A search usually takes
+// is all that greedy rows need. For up to 33 other rows (with 132 SMs), a cluster of 8 CTAs passes over the
+// logits of each row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus
+// some arithmetic and a barrier. Drawing a token takes one pass. top_k and top_p search for the least likely
+// token that is kept: a pass counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest
+// first; the next pass subdivides the bin in which the running sum reaches its target. A search usually takes
 // two or three passes, at most eight.
 //
 // A token's weight is an integer, in units of 2^-44 of the largest weight. Sums of integers are exact in any
@@ -78,8 +78,8 @@ using CtasOf = std::conditional_t<in_clusters, Cluster, Single>;
 // operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit into one number: the likelier the token, the larger the number. Of equal
-// logits, the lower id counts as likelier.
+// Packs a token and its logit into one number: the likelier the token, the larger the number. Of two tokens
+// with equal logits, the one with the lower id counts as likelier.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
@@ -270,7 +270,7 @@ class LogitRow {
       share = 0;
       more = place.target - place.before;
       // The search ends if all tokens of the bin are needed, or if the bin holds only one token. A bin whose
-      // amount is below 1.5 times the smallest amount of a token holds one token.
+      // amount is at most 1.5 times the smallest amount of a token holds one token.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -278,8 +278,8 @@ class LogitRow {
     }
   }
 
-  // Draws a token: the first one, by id, at which the running sum of weights within `bound` exceeds `unit`
-  // (in units of 2^-64) of the total. Only the first CTA gets the result.
+  // Draws a token: the first one, by id, at which the running sum of weights within `bound` exceeds the
+  // fraction `unit` (in units of 2^-64) of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
@@ -318,7 +318,7 @@ class LogitRow {
     Ctas::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // number of likelier tokens, so it does not depend on the order in which they were found
+    int rank = 0;  // number of likelier tokens, whatever the order in which tokens were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -337,15 +337,16 @@ class LogitRow {
     }
     Ctas::sync();
     if (row.follows < 0) return;
-    // If none of the row's adjustments is for the token `last`, the extra adjustment is applied to it. The
-    // extra adjustment's count is 0 if another adjustment is for `last`.
+    // If another adjustment is for the token `last`, the count of `extra`, the entry after the row's
+    // adjustments, is now 0. Otherwise `extra` is applied to that token.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
     }
     Ctas::sync();
   }
-  // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls restore().
+  // Restores the model's own logits, from which the first CTA then computes log-probabilities. Only the first
+  // CTA calls it.
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -377,9 +378,9 @@ class LogitRow {
   static constexpr int kSegments{Ctas::kCtas * kWarps};  // each warp has a segment of the vocabulary
   static_assert(kSegments <= kBins);
 
-  // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call it together,
-  // also past the segment's end (is_there false). Logits are read from L2, because other CTAs may have
-  // changed them.
+  // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call visit()
+  // together, even past the segment's end, where is_there is false. Logits are read from L2, because other
+  // CTAs may have changed them.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
@@ -510,7 +511,7 @@ __global__ void __launch_bounds__(kBestThreads)
   }
 }
 
-// `in_clusters`: a cluster works on each row; false: a single CTA.
+// `in_clusters`: whether a cluster works on each row; if false, a single CTA does.
 template <bool in_clusters>
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
@@ -557,7 +558,7 @@ __global__ void __launch_bounds__(kThreads)
     const int position = !params.position.is_known() ? args.input[params.position.row_before()].position + 1
                                                      : params.position.position();
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(position));
-    token = row.draw(bound, weight, bits >> 11 << 11);  // keeps the 53 bits that random_unit() uses
+    token = row.draw(bound, weight, bits >> 11 << 11);  // the upper 53 bits, as random_unit() on the host
   }
   if (blockIdx.x == 0) {
     row.restore(params);

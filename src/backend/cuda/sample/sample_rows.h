@@ -10,8 +10,8 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and masks of a step's rows. Rows point to their adjustments and masks, because the
-// number of adjustments has no limit.
+// Owns the adjustments and masks of a step's rows. A row only points to its adjustments, whose number has no
+// limit, and to its mask.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
@@ -31,8 +31,8 @@ class SampleRows {
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments if any row has adjustments. When step n is uploaded, step n - 2 must
-  // have ended.
+  // Enqueues the copy of the adjustments if any row has adjustments. When step n is uploaded, step n - 2,
+  // which used the same pinned buffers, must have ended.
   void upload(Stream stream);
   // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, and before
   // the launches of sampling are enqueued: the device runs the step while the host computes masks.
@@ -52,7 +52,7 @@ class SampleRows {
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  // Each buffer exists twice, because the copy of the previous step may not have started yet.
+  // Pinned buffers exist twice, because the previous step's copy from one of them may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
   // Buffers that larger buffers have replaced. The previous step may still read the old ones.

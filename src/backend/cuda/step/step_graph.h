@@ -33,11 +33,11 @@ class StepGraph {
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: false if --no-graphs is given.
+  // `are_on`: if false (--no-graphs), launch() never uses a graph.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
   // Captures the graph for these shapes, unless it exists or graphs are off. If GPUs wait for each other's
-  // launches, call prepare() for all GPUs before the first launch.
+  // launches, call prepare() for all GPUs before the first launch: capturing may wait for running kernels.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
     if (are_on_) captured(shapes, stream, enqueue);
   }

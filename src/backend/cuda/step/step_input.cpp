@@ -17,8 +17,8 @@ namespace nibble::cuda {
 namespace {
 
 // Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
-// before it extends the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h),
-// need a whole path.
+// before it extends the parent's path by one slot. Other rows need a whole path, of at most 32 slots: one per
+// draft (speculative/drafter.h).
 constexpr size_t kPathSlots{64};
 
 // Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
@@ -129,7 +129,8 @@ DraftRun padding_run(int first_row, int num_rows, int first_output) {
   return {first_row, num_rows, 0, OptionalIndex::of(0), first_output, 0, OptionalIndex::none(), false};
 }
 
-// Returns row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
+// Returns row i of a run. `last_chain`: the draft chain of the previous step that the run continues; -1:
+// none.
 RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
   if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
   const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
@@ -138,8 +139,9 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
 }
 
 // Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps.
-// Up to 64 chunks, the number is rounded up to a power of two. Numbers above 64 are rounded up to a multiple
-// of a quarter of the next lower power of two: less, because the CTAs of unused chunks delay the next kernel.
+// Up to 64 chunks, the number is rounded up to a power of two. Larger numbers are rounded up in smaller
+// steps, of a quarter of the next lower power of two, because the CTAs of unused chunks delay the next
+// kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -286,7 +288,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   const std::vector<int> last_chains = std::exchange(chains_, {});
   header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
-  // Adds a page table to the page ids. `first_here`: first page of this rank's KV cache.
+  // Adds a table's pages to the page ids. Returns the index of the first, minus table.first_page.
+  // `first_here`: first page of this rank's KV cache.
   const auto add_table = [&](const PageTableView& table, uint32_t first_here) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page) - first_here;
@@ -296,7 +299,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const auto chain = has_head_ && begins_drafts(run) ? std::optional(next_chain++) : std::nullopt;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
-    if (chain)  // adds the spare page of the draft head's cache, which has the slots after the run's pages
+    if (chain)  // adds the chain's own page of the draft head's cache, for positions after the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + *chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;

@@ -135,8 +135,8 @@ class InputUpload {
   uint32_t step_{0};
   bool is_to_launch_{false};  // whether the last upload is not yet counted as launched
   SampleRows sample_rows_;
-  // For each output of the last uploaded batch, the draft chain that begins there; -1: none. A chain can
-  // begin only at the last row of a run before its drafts.
+  // For each output of the last uploaded batch, the index of the draft chain that begins there; -1: none. A
+  // chain can begin only at the last row of a run before its drafts.
   std::vector<int> chains_;
   int num_chains_{0};
   std::vector<TreeOfStep> trees_;
