@@ -11,8 +11,8 @@ namespace nibble::cuda {
 // So shares take equal time if each crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Returns the number of places, the unit in which shares are counted: a strip takes one place, a crossing
-// takes kCrossingStrips places.
+// Returns the number of places of `num_groups` groups. Shares are counted in places: a strip is one place, a
+// crossing is kCrossingStrips places.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0

@@ -36,7 +36,8 @@ constexpr int slots_ahead(int slots) { return slots - 1; }
 
 // Warps per CTA and slots per ring, best first: a launch takes the first entry that fits. On an H100, 16
 // warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
-// (docs/decisions/0005). On chips whose shared memory has room for only 8 warps, 8 are enough.
+// (docs/decisions/0005). {8, 2} is for several tokens on chips with 99 KB of shared memory
+// (docs/decisions/0012).
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 // Returns whether kernels for the layout are compiled with these warps and slots. MXFP4 has only kernels with
 // 2 slots.
