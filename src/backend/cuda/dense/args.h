@@ -95,7 +95,7 @@ struct UnembedArgs {
   // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
   unsigned* deals{nullptr};
 };
-inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(): one counter each
+inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(); each has a counter
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
@@ -115,7 +115,8 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Returns the bytes of a CTA's dynamic shared memory in products of many tokens, dense or of experts.
+// Return how many bytes of dynamic shared memory a CTA of a dense product of many tokens needs: by mma.sync,
+// and by wgmma (the largest variant).
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 

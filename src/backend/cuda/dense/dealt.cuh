@@ -2,11 +2,12 @@
 // shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
 // the slowest SM (docs/decisions/0019).
 //
-// A CTA takes its strips in hands: one or two consecutive strips. A CTA numbers its own hands from 0 (hand k
-// below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow from the
-// CTA's index, and are contiguous in memory. For each of the others, a counter in memory gives the next hand
-// of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights do, so the
-// first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in shared memory.
+// A hand is one or two consecutive strips, which a CTA takes together. A CTA numbers its own hands from 0
+// (hand k below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow
+// from the CTA's index, and are contiguous in memory. For each of the other hands, a counter in memory gives
+// the next hand of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights
+// do, so the first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in
+// shared memory.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 
 struct DealtMatrix {
   Strips hand;     // a matrix of one hand: UnitStream treats each hand as a matrix
   int num_strips;  // number of strips of the whole matrix
-  int num_fixed;   // hands that each CTA gets without the counter
+  int num_fixed;   // number of hands that each CTA gets without the counter
 };
 
 // A hand is requested from the counter this number of hands before its use.
@@ -43,8 +44,8 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Number of entries for the counter's answers, used in turn. Many more would not fit in the 1 KB that is
-  // left for static arrays (target.h).
+  // Number of entries for the counter's answers; entries are reused in turn. Many more would not fit in the 1
+  // KB that is left for static arrays (target.h).
   static constexpr int kRoom{96};
 
   // The counter's answers. The upper half of a word is the hand's number in the CTA, plus 1; the lower half
@@ -89,9 +90,9 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
-  // hold the answers for these strips, for later strips of which `units` units (segments of strips) are
-  // already in the warps' rings, and for hands that are requested ahead.
+  // Returns the largest number of strips that a CTA may process between two synchronizations. During that
+  // time the table must hold the answers for these strips, for later strips of which `units` units (segments
+  // of strips) are already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }

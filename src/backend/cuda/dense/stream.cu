@@ -239,7 +239,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // The gain of prefetching less (spares_attention()) was measured only on Hopper.
+  // Prefetching less (spares_attention()) was measured only on Hopper, so other chips do not use it.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }

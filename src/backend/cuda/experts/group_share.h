@@ -1,5 +1,5 @@
 // Divides the strips of several groups among CTAs. This header has no device code, so that tests without a
-// GPU can include it. It is C++17, because CUDA code includes it too.
+// GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"

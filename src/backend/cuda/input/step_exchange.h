@@ -3,8 +3,8 @@
 // between engines.
 //
 // Step n uses input and output buffer n % 2. The arguments of a CUDA graph are fixed, so both sides count the
-// steps: the device in Workspace::step, the host in InputUpload, which compares its count with
-// StepOutput::step.
+// steps: the device in Workspace::step, the host in InputUpload. CudaBackend::wait() compares the device's
+// count (StepOutput::step) with the host's.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
 // The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
-// code, so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
+// code, so that tests without a GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,7 @@ namespace nibble::cuda {
 namespace {
 
 // Number of layers of the trial model. With four, a layer's weights leave L2 before they are read again: four
-// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
+// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads at least an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 

@@ -46,7 +46,8 @@ struct Subject {  // the kernel table row to check, and where to launch it
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
 // Runs a check with typical values for each shape and each of its token counts. For one shape, also runs the
-// check with all kinds of values, for the smallest and the largest number of tokens that `row` takes.
+// check with all kinds of values, for up to four numbers of tokens; among them are the smallest and the
+// largest number that `row` takes.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 
