@@ -42,7 +42,7 @@ void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H], output or null: residual stream as one term; may be norm.residual.x
+  float* x;                  // [T, H], output or null: the summed residual stream; may be norm.residual.x
   Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
   BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows

@@ -26,7 +26,7 @@ struct StreamedMatrix {
 //      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
 //  prepare(row, column)   called before the products; returns data to add to the sum, such as a bias
 //  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
-//      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
+//      the strip begins in another CTA's share, otherwise 0. `is_whole`: whether the CTA has the whole strip
 //  at_end()   called after the last weights have arrived, before take() gets their sums
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 struct StreamSteps {
@@ -106,8 +106,9 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// The kernel of qkv(). If the CTA's first strip begins in the previous CTA, that CTA stores part 0 of the
-// strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros as part 1.
+// The kernel of qkv(). If the CTA's first strip begins in the share of the CTA before it, that CTA stores
+// part 0 of the strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros
+// as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {

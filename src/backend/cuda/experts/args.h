@@ -69,7 +69,8 @@ struct ExpertsDownArgs {
   Strips weights;
   const float* bias;  // [E, H]: the bias b of each expert
   float* out;         // [T K, H], output: one row per pair
-  // [K]: counters by which CTAs learn the order of their starts (TurnShares); zero between launches
+  // [K]: counters that CTAs increment to learn the order in which they start (TurnShares); zero between
+  // launches
   unsigned* turns{nullptr};
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);

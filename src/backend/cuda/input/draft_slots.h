@@ -92,7 +92,7 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
 
 // Returns the token that follows a row from which no token is sampled: the token of the next row, unless that
 // row is a draft of a tree; otherwise DraftRun::next. If that is unknown too, returns the row's own token as
-// a placeholder: a later step computes the slot again.
+// a placeholder: a later step computes the draft head's slot of this row again.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();

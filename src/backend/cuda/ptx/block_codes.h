@@ -4,7 +4,7 @@
 //
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
 //           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
-//           4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0, b1: token g, columns of a0/a2.
+//           4 t + {0..3}; a2, a3: these rows, columns 16 + 4 t + {0..3}; b0, b1: token g, columns of a0/a2.
 //  kMxfp4   m16n8k64: A and B are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
 //           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: token g, columns of a0/a2.
 //

@@ -41,7 +41,8 @@ struct StepTrial {
   std::map<Operation, double> microseconds{};
 };
 
-// The candidates of a step of num_rows rows: one for attention's products, one for the experts' products.
+// Indices of the candidates whose kernels a step of num_rows rows runs: `attention` for attention's products,
+// `experts` for the experts' products.
 struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};

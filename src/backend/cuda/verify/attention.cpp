@@ -68,8 +68,8 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // Adds draft trees at a page's start, end and middle, at edges of windows and chunks, and in steps with
-  // chains.
+  // Adds draft trees at a page's start, end and middle, at edges of windows and chunks, and next to runs
+  // without a tree.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})

@@ -52,7 +52,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// Returns operands of ones. D's elements start with different numbers.
+// Returns operands A and B of ones. D's elements start with different numbers.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
