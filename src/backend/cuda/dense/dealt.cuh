@@ -23,7 +23,7 @@ namespace nibble::cuda {
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // a matrix of one hand: UnitStream treats each hand as a matrix
+  Strips hand;     // describes one hand, which UnitStream treats as a matrix
   int num_strips;  // number of strips of the whole matrix
   int num_fixed;   // number of hands that each CTA gets without the counter
 };

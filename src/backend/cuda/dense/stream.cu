@@ -139,9 +139,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 // Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
 // reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
-// short attention, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an
-// H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and
-// 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// attention of up to 4 chunks, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 %
+// faster on an H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower
+// in BF16, and 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

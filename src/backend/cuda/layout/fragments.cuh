@@ -29,7 +29,7 @@ struct GroupWeights {
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // no instruction: HMUL2 can read either half twice
+                       lower = __high2bfloat162(pair);  // takes no instruction: HMUL2 can read one half twice
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);

@@ -50,8 +50,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
-// Returns whether a block needs codes. A block of zeros, or with an infinity or a NaN, does not: all its
-// codes are 0.
+// Returns whether a block needs codes. `largest`: bits of the block's largest magnitude. A block of zeros, or
+// with an infinity or a NaN, does not need codes: all of them are 0.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
 // Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its

@@ -38,8 +38,8 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the numbers of rows in ascending order. Numbers of steps that run as graphs are rounded up to the
-// number of rows of a graph.
+// Returns the numbers of rows in ascending order. Where a step runs as a graph, its number of rows is rounded
+// up to the graph's.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)

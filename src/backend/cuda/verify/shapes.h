@@ -25,7 +25,8 @@ struct Case {
   std::string text() const;
 };
 
-// Returns the experts that this rank holds. In half of the cases these are all experts, otherwise some.
+// Returns the experts that the checked rank holds: all experts in half of the cases, otherwise half of the
+// experts.
 IndexRange own_experts(const Case& c);
 
 struct Subject {  // the kernel table row to check, and where to launch it
