@@ -502,8 +502,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// Returns the steps that `nibble tune` found; none if ranks share the model, because `nibble tune` times
-// kernels on a GPU that has whole layers.
+// Returns the steps that `nibble tune` found; none if ranks share the model, because `nibble tune` times the
+// kernels of whole layers.
 std::vector<TunedSteps> tuned_steps_of(const CudaOptions& own) {
   return own.num_ranks() == 1 ? own.tuned_steps : std::vector<TunedSteps>{};
 }

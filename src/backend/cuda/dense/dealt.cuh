@@ -23,12 +23,13 @@ namespace nibble::cuda {
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // describes one hand, which UnitStream treats as a matrix
+  Strips hand;     // describes one hand (one or two strips), which UnitStream treats as a matrix
   int num_strips;  // number of strips of the whole matrix
-  int num_fixed;   // number of hands that each CTA gets without the counter
+  int num_fixed;   // number of hands that each CTA gets by its index, without the counter
 };
 
-// A hand is requested from the counter this number of hands before its use.
+// A CTA requests a hand (one or two strips) from the counter when it takes the hand that is this number of
+// hands earlier.
 inline constexpr int kHandsAhead{2};
 
 // Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
@@ -48,8 +49,8 @@ struct DealTable {
   // KB that is left for static arrays (target.h).
   static constexpr int kRoom{96};
 
-  // The counter's answers. The upper half of a word is the hand's number in the CTA, plus 1; the lower half
-  // is the hand's index in the matrix.
+  // The counter's answers, one word per hand (one or two strips). The upper half of a word is the hand's
+  // number in the CTA, plus 1; the lower half is the hand's index in the matrix.
   uint64_t hands[kRoom];
   int num_requested;
   int num_strips;  // number of strips that the CTA gets in all; INT_MAX until it is known
@@ -64,7 +65,8 @@ class DealtHands {
     int num_strips;  // fewer than kStrips at the end of the matrix, 0 past the end
   };
 
-  // `next`: the counter, which holds the number of hands taken from it. The constructor synchronizes the CTA.
+  // `next`: the counter in global memory, which holds the number of hands taken from it. The constructor
+  // synchronizes the CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
@@ -76,7 +78,8 @@ class DealtHands {
     __syncthreads();
   }
 
-  // Returns the CTA's hand k, and requests hands up to k + kHandsAhead. Whole warps must call it.
+  // Returns the CTA's hand number k (one or two strips), and requests its hands up to number k + kHandsAhead
+  // from the counter. Whole warps must call it.
   __device__ Hand operator()(int k) const {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
@@ -107,14 +110,15 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k from the counter. Waits for the answer of hand k - 1 first, so that a CTA's hands
-  // ascend, and hands past the end of the matrix come last.
+  // Requests the CTA's hand number k from the counter. Waits for the answer for hand k - 1 first, so that a
+  // CTA's hands ascend, and hands past the end of the matrix come last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Waits for the counter's answer for hand k, and returns the index of the hand in the matrix.
+  // Waits for the counter's answer for the CTA's hand number k, and returns the index of this hand in the
+  // matrix.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;
