@@ -66,8 +66,8 @@ struct SegmentItem : PromptItem {  // an item that covers only one segment of ea
 };
 
 // `cuts`: number of CTAs among which the kernels for few tokens divide this matrix. Where two of those CTAs
-// divide a strip (cut_of()), the strip is summed in two parts here too, for equal bits. 0: no strip is
-// divided.
+// divide a strip (cut_of()), the strip is summed in two parts here too, so that the results have equal bits.
+// 0: no strip is divided.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
