@@ -6,7 +6,7 @@ namespace {
 void attention(const Step& step, size_t layer, const Taps& taps) {
   norm_before_attention(step, layer);
   qkv(step, layer);
-  append(step, layer);  // rotates q and k, appends k and v
+  append(step, layer);  // rotates q and k, and stores k and v in the KV cache
   attend(step, layer);  // sliding layers see only a window of positions
   if (taps.after_attend) taps.after_attend(layer);
   project(step, layer);  // adds Wo attended + bo to x

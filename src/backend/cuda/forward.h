@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// A function that is called after each layer. The function launches kernels that read the residual stream
-// `x`, before the next layer overwrites x.
+// A function that is called after each layer or after its attention half. The function launches kernels that
+// read the residual stream `x` before later launches overwrite x.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Functions that are called when launches of a layer have been enqueued. Each may be empty.

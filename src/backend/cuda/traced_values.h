@@ -1,5 +1,5 @@
-// Copies what operations of a step computed to the host, as float32, for Backend::trace(). Each function
-// waits for the launches in the step's stream.
+// Copies results of a step's operations to the host, as float32, for Backend::trace(). Each function waits
+// for the launches in the step's stream.
 #pragma once
 
 #include <vector>

@@ -42,7 +42,7 @@ void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H], output or null: residual stream as one term; may be norm.residual.x
+  float* x;                  // [T, H], output or null: the summed residual stream; may be norm.residual.x
   Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
   BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows
@@ -95,7 +95,7 @@ struct UnembedArgs {
   // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
   unsigned* deals{nullptr};
 };
-inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(): one counter each
+inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(); each has a counter
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
@@ -115,7 +115,8 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Returns the bytes of a CTA's dynamic shared memory in products of many tokens, dense or of experts.
+// Return how many bytes of dynamic shared memory a CTA of a dense product of many tokens needs: by mma.sync,
+// and by wgmma (the largest variant).
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 

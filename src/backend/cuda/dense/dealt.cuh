@@ -2,11 +2,12 @@
 // shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
 // the slowest SM (docs/decisions/0019).
 //
-// A CTA takes its strips in hands: one or two consecutive strips. A CTA numbers its own hands from 0 (hand k
-// below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow from the
-// CTA's index, and are contiguous in memory. For each of the others, a counter in memory gives the next hand
-// of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights do, so the
-// first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in shared memory.
+// A hand is one or two consecutive strips, which a CTA takes together. A CTA numbers its own hands from 0
+// (hand k below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow
+// from the CTA's index, and are contiguous in memory. For each of the other hands, a counter in memory gives
+// the next hand of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights
+// do, so the first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in
+// shared memory.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +23,13 @@ namespace nibble::cuda {
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // a matrix of one hand: UnitStream treats each hand as a matrix
+  Strips hand;     // describes one hand (one or two strips), which UnitStream treats as a matrix
   int num_strips;  // number of strips of the whole matrix
-  int num_fixed;   // hands that each CTA gets without the counter
+  int num_fixed;   // number of hands that each CTA gets by its index, without the counter
 };
 
-// A hand is requested from the counter this number of hands before its use.
+// A CTA requests a hand (one or two strips) from the counter when it takes the hand that is this number of
+// hands earlier.
 inline constexpr int kHandsAhead{2};
 
 // Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
@@ -43,12 +45,12 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Number of entries for the counter's answers, used in turn. Many more would not fit in the 1 KB that is
-  // left for static arrays (target.h).
+  // Number of entries for the counter's answers; entries are reused in turn. Many more would not fit in the 1
+  // KB that is left for static arrays (target.h).
   static constexpr int kRoom{96};
 
-  // The counter's answers. The upper half of a word is the hand's number in the CTA, plus 1; the lower half
-  // is the hand's index in the matrix.
+  // The counter's answers, one word per hand (one or two strips). The upper half of a word is the hand's
+  // number in the CTA, plus 1; the lower half is the hand's index in the matrix.
   uint64_t hands[kRoom];
   int num_requested;
   int num_strips;  // number of strips that the CTA gets in all; INT_MAX until it is known
@@ -63,7 +65,8 @@ class DealtHands {
     int num_strips;  // fewer than kStrips at the end of the matrix, 0 past the end
   };
 
-  // `next`: the counter, which holds the number of hands taken from it. The constructor synchronizes the CTA.
+  // `next`: the counter in global memory, which holds the number of hands taken from it. The constructor
+  // synchronizes the CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
@@ -75,7 +78,8 @@ class DealtHands {
     __syncthreads();
   }
 
-  // Returns the CTA's hand k, and requests hands up to k + kHandsAhead. Whole warps must call it.
+  // Returns the CTA's hand number k (one or two strips), and requests its hands up to number k + kHandsAhead
+  // from the counter. Whole warps must call it.
   __device__ Hand operator()(int k) const {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
@@ -89,9 +93,9 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
-  // hold the answers for these strips, for later strips of which `units` units (segments of strips) are
-  // already in the warps' rings, and for hands that are requested ahead.
+  // Returns the largest number of strips that a CTA may process between two synchronizations. During that
+  // time the table must hold the answers for these strips, for later strips of which `units` units (segments
+  // of strips) are already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
@@ -106,14 +110,15 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k from the counter. Waits for the answer of hand k - 1 first, so that a CTA's hands
-  // ascend, and hands past the end of the matrix come last.
+  // Requests the CTA's hand number k from the counter. Waits for the answer for hand k - 1 first, so that a
+  // CTA's hands ascend, and hands past the end of the matrix come last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Waits for the counter's answer for hand k, and returns the index of the hand in the matrix.
+  // Waits for the counter's answer for the CTA's hand number k, and returns the index of this hand in the
+  // matrix.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;

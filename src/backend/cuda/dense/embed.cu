@@ -16,7 +16,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
     row = row_of_chain(args.last_drafts, num_chains, row);
-  else if (source == TokenSource::kOutputRow)  // the token is -1, here 0, if all logits were -infinity
+  else if (source == TokenSource::kOutputRow)  // token -1 (all logits were -infinity) becomes 0
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
   const int num_eights = args.hidden / 8;  // hidden is a multiple of 8 (check_shapes() in limits.h)

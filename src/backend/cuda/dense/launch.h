@@ -1,5 +1,5 @@
 // Chooses the grid and warps of dense launches for few tokens. This header has no device code, so that tests
-// without a GPU can include it. It is C++17, because CUDA code includes it too.
+// without a GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// The launch of a dense product for few tokens: CTAs of a pass, number of passes, and warps with their
-// memory.
+// The launch of a dense product for few tokens. num_ctas: CTAs of one pass. `stream`: a CTA's warps and
+// shared memory.
 struct DenseLaunch {
   unsigned num_ctas{0}, num_passes{0};
   StreamShape stream{};

@@ -26,7 +26,7 @@ struct StreamedMatrix {
 //      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
 //  prepare(row, column)   called before the products; returns data to add to the sum, such as a bias
 //  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
-//      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
+//      the strip begins in another CTA's share, otherwise 0. `is_whole`: whether the CTA has the whole strip
 //  at_end()   called after the last weights have arrived, before take() gets their sums
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 struct StreamSteps {
@@ -106,8 +106,9 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// The kernel of qkv(). If the CTA's first strip begins in the previous CTA, that CTA stores part 0 of the
-// strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros as part 1.
+// The kernel of qkv(). If the CTA's first strip begins in the share of the CTA before it, that CTA stores
+// part 0 of the strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros
+// as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -138,9 +139,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 // Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
 // reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
-// short attention, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an
-// H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and
-// 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// attention of up to 4 chunks, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 %
+// faster on an H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower
+// in BF16, and 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -239,7 +240,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // The gain of prefetching less (spares_attention()) was measured only on Hopper.
+  // Prefetching less (spares_attention()) was measured only on Hopper, so other chips do not use it.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }

@@ -25,10 +25,10 @@ struct ExpertsUpArgs {
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: largest possible number of groups
   UpWeights up;
-  Activations gated;  // [T K, I], output, in the layout of `normed`; image rows are in the order of groups
+  Activations gated;       // [T K, I], output, in the layout of `normed`; image rows: in the order of groups
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair
   // If `routing` is set, each CTA of experts_up() chooses all tokens' experts from `logits` and groups the
-  // pairs itself; of `groups` only the size is read. The first CTA publishes the choice in `routing` for
+  // pairs itself; of `groups`, it reads only `size`. The first CTA publishes the choice in `routing` for
   // experts_down().
   const float* logits{nullptr};  // [T, E]: the router's logits
   RoutingMailbox routing{};
@@ -45,7 +45,7 @@ struct RouteAndExpertsUpArgs {
   const float* router_bias;
   int num_tokens, experts_per_token;
   IndexRange own;  // the experts whose weights this rank holds
-  float* x;        // [T, H], output: the residual stream, as one term
+  float* x;        // [T, H], output: the residual stream, summed to one term
   RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I], output
@@ -61,15 +61,16 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], in the layout that experts_up() writes
   Groups groups;           // the pairs to compute; if `routing` is set, only groups.size is read
-  RoutingMailbox routing;  // set if the choice arrives by mailbox: few tokens (are_matched()), or one token
-  IndexRange own;          // the experts whose weights this rank holds; read only with `routing`
+  RoutingMailbox routing;  // set if the choice arrives by mailbox: few pairs (are_matched()), or one token
+  IndexRange own;          // the experts whose weights this rank holds; read only if `routing` is set
   int num_experts;         // E: experts of all ranks together
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
   const float* bias;  // [E, H]: the bias b of each expert
   float* out;         // [T K, H], output: one row per pair
-  // [K]: counters by which CTAs learn the order of their starts (TurnShares); zero between launches
+  // [K]: counters that CTAs increment to learn the order in which they start (TurnShares); zero between
+  // launches
   unsigned* turns{nullptr};
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
@@ -84,7 +85,7 @@ void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// Returns the bytes of a CTA's dynamic shared memory in block-scaled products.
+// Returns how many bytes of dynamic shared memory a CTA of the experts' block-scaled kernels needs.
 size_t block_shared_bytes(BlockFormat format);
 
 void prepare_experts();

@@ -57,8 +57,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// The kernel of experts_up. Either all four warps that gather a block have a strip, or none of them: items
-// start at multiples of 12 strips, and matrices have whole blocks.
+// The kernel of experts_up. Four adjacent warps synchronize to gather a block, so all four or none must have
+// a strip. This holds because items start at multiples of 12 strips, and matrices consist of whole blocks.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// An item of a group. `first_column`: index of the group's first pair in Groups::pairs. pairs[n]: the pair
-// of the warp's column 32 n + lane. Pairs are loaded with the item, so that no lane waits for them when the
-// sums are ready.
+// An item of a group. `first_column`: index of the group's first pair in Groups::pairs. In each lane,
+// pairs[n] is the pair of the warp's column 32 n + lane. Pairs are loaded with the item, so that no lane
+// waits for them when the sums are ready.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -36,7 +36,7 @@ __device__ int column_of_lane(int part) {
 // __ldcg reads from L2, because L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // weights of a group are read once
+  static constexpr bool kAreReadOnce{true};  // each group reads its expert's weights once
   const Groups& groups;
   const RowOf& row_of;  // row_of(pair): the row of the activations for that pair
   int num_row_blocks;
@@ -51,7 +51,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // pairs beyond the group are not used
+    for (int part = 0; part < item.kParts; ++part)  // pairs past the group's end are loaded, not used
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }
@@ -70,7 +70,7 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The pairs that a lane holds, and the data loaded for them, until the item's sums are ready.
+// Pairs, and the data loaded for them, which a lane keeps until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];

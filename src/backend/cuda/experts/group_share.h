@@ -1,5 +1,5 @@
 // Divides the strips of several groups among CTAs. This header has no device code, so that tests without a
-// GPU can include it. It is C++17, because CUDA code includes it too.
+// GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
@@ -11,8 +11,8 @@ namespace nibble::cuda {
 // So shares take equal time if each crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Returns the number of places, the unit in which shares are counted: a strip takes one place, a crossing
-// takes kCrossingStrips places.
+// Returns the number of places of `num_groups` groups. Shares are counted in places: a strip is one place, a
+// crossing is kCrossingStrips places.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0

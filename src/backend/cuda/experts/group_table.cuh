@@ -25,7 +25,7 @@ struct Group {
 
 // The groups of a step. The first 32 are loaded at once, one per lane, because a load takes as long as
 // streaming a strip. If the step has few pairs (are_matched()), this class groups them itself, one pair per
-// lane: the first lane with an expert then holds the expert's group.
+// lane: the first lane whose pair has an expert then holds that expert's group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {

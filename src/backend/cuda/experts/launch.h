@@ -1,5 +1,5 @@
 // Chooses the grid, warps and kernel of the experts' launches for few tokens. This header has no device code,
-// so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
+// so that tests without a GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include <vector_types.h>

@@ -1,5 +1,5 @@
-// experts_up (with SwiGLU) and experts_down of many tokens, by mma.sync. An item is a block of rows of an
-// expert, for one group of pairs.
+// experts_up (with SwiGLU) and experts_down of many tokens, by mma.sync. A CTA takes one item at a time: a
+// block of rows of an expert, for one group of pairs (of a token and this expert).
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"

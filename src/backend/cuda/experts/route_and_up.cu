@@ -138,8 +138,8 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // the logit of the expert below; -infinity until that expert is chosen
-  int of_lane_{0};          // the expert that this lane weighs: the token's lane_-th chosen one
+  float logit_{-INFINITY};  // logit of the token's chosen expert number lane_; -infinity until it is chosen
+  int of_lane_{0};          // unless has_all: the token's chosen expert number lane_
 };
 
 // The kernel for one token. `has_all`: whether this rank holds all experts.

@@ -22,7 +22,7 @@ namespace {
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
-// Threads of a CTA of gather_kernel, and the largest number of pairs that the CTA copies.
+// Number of threads of a CTA of gather_kernel, and largest number of pairs whose norms the CTA copies.
 constexpr int kGatherThreads{256};
 constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
 static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
@@ -30,10 +30,10 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
 // Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. 16-byte
-// pieces change places, because the swizzle depends on the row modulo 8. In a batch a group has two or three
-// pairs, so all threads share the pieces of each pair, and load the group's data before they know whether the
-// group exists. The kernel takes 2.4 us; with one thread for each of 16 pairs it took 6.4 us (16 rows of
-// gpt-oss-120b on an H200).
+// pieces change places, because the swizzle depends on the row modulo 8. A group of a batch has only two or
+// three pairs, so all threads share the pieces of each pair. To save time, threads load the group's data
+// before they know whether the group exists. The kernel takes 2.4 us; with one thread for each of 16 pairs it
+// took 6.4 us (16 rows of gpt-oss-120b on an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -1,7 +1,7 @@
 // Finds on the device which drafts of a run are accepted (right_drafts.h), from the tokens that the step
 // sampled, and where new drafts begin. draft_slots() of backend/draft_chain.h does the same on the host. All
-// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. This
-// header is C++17, because CUDA code includes it.
+// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. CUDA code
+// includes this header, so it must compile as C++17.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ struct MadeDrafts {
   const int* tokens;            // [draft vocabulary]: the model's id for each token id of the head
 };
 
-// Returns `row` with the token and position that its draft chain gives. row.position is 0 for the token
-// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0 and a
-// position for which it has pages, and its results are not used.
+// Returns `row` with the token and position that its draft chain gives. In the argument, row.position is 0
+// for the token before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token
+// 0 and a position for which it has pages, and its results are not used.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -92,7 +92,7 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
 
 // Returns the token that follows a row from which no token is sampled: the token of the next row, unless that
 // row is a draft of a tree; otherwise DraftRun::next. If that is unknown too, returns the row's own token as
-// a placeholder: a later step computes the slot again.
+// a placeholder: a later step computes the draft head's slot of this row again.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();

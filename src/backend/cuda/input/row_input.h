@@ -1,5 +1,5 @@
-// The input of a step in device memory: one row per token, with its tables. This header is C++17, because
-// CUDA code includes it.
+// The input of a step in device memory: one row per token, with its tables. CUDA code includes this header,
+// so it must compile as C++17.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct OptionalIndex {
   constexpr int value() const { return bits; }  // call it only if has_value()
 };
 
-// Where a row's token comes from. The host may write the row while the previous step, which chooses tokens,
-// still runs.
+// Where a row's token comes from. The host may write a row while the previous step, which chooses the row's
+// token, still runs.
 enum class TokenSource : uint32_t {
   kKnown = 0,                      // the host knows the token
   kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, from one of its output rows

@@ -1,4 +1,5 @@
-// Sampling parameters and results in device memory. This header is C++17, because CUDA code includes it.
+// Sampling parameters and results in device memory. CUDA code includes this header, so it must compile as
+// C++17.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Largest vocabulary: the weights of all its tokens in sample.cu have a sum below 2^64.
+// Largest vocabulary. With more tokens, the sum of all tokens' weights in sample.cu could exceed 64 bits.
 inline constexpr int kMaxVocab{1 << 19};
 // Largest number of log-probabilities per token. Equals kMaxLogprobs in the host's headers, which kernels do
 // not include.
@@ -47,8 +48,7 @@ struct SampleRow {
   int32_t num_adjustments;
   // A row of the step whose token the host does not know yet; -1: no such row. The device counts that token
   // as one more output token. If `follows` is set, `adjustments` has space for one more entry, in case no
-  // entry is for that token. (An OptionalIndex instead of the int would change the machine code of
-  // sample_kernel.)
+  // entry is for that token.
   int32_t follows;
   SamplePosition position;  // position of the token to sample
   int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all tokens

@@ -3,8 +3,8 @@
 // between engines.
 //
 // Step n uses input and output buffer n % 2. The arguments of a CUDA graph are fixed, so both sides count the
-// steps: the device in Workspace::step, the host in InputUpload, which compares its count with
-// StepOutput::step.
+// steps: the device in Workspace::step, the host in InputUpload. CudaBackend::wait() compares the device's
+// count (StepOutput::step) with the host's.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct RowOutput {
 };
 struct StepOutput {
   unsigned long long begin_ns;
-  unsigned long long met_ns;  // when all ranks had sampled their tokens; 0 with a single rank
+  unsigned long long met_ns;  // time at which all ranks had reached the step's last barrier; 0: no barrier
   uint32_t step;
 };
 static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // a step's RowOutputs follow its StepOutput
@@ -36,9 +36,9 @@ static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // a step's RowOut
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
-  // [T], for steps with draft trees: the accepted drafts of each run, as a linked list. The entries of the
-  // run's last known row and of each accepted draft hold the next accepted draft, as a row of the run (-1:
-  // none). Other entries are not written.
+  // [T], for steps with draft trees: the accepted drafts of each run, as a linked list. The entry of the
+  // run's last known row holds the first accepted draft, and the entry of each accepted draft holds the next
+  // one, as an index in the run (-1: none). Other entries are not written.
   int32_t* kept[2]{};
 };
 

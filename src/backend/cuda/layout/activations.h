@@ -1,5 +1,5 @@
-// Activations that one kernel writes and another multiplies, in one of three layouts. This header is C++17,
-// because CUDA code includes it.
+// Activations that one kernel writes and another multiplies, in one of three layouts. CUDA code includes this
+// header, so it must compile as C++17.
 #pragma once
 
 #include <cuda_bf16.h>

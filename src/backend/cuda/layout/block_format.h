@@ -1,6 +1,6 @@
 // Formats of activations for block-scaled products, with one scale per 32 columns (block_rows.h). An option
-// of the program selects the format. This header has no device code. It is C++17, because CUDA code includes
-// it.
+// of the program selects the format. This header has no device code. CUDA code includes it, so it must
+// compile as C++17.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Activations as prompt kernels pass them to block-scaled products (ptx/block_mma.cuh): codes, and one scale
 // per 32 columns, both computed by ptx/quantise_block.h. MXFP8 and MXFP4 have one code per value. MXFP8x2
-// stores a value as the sum of two terms, each with a code and a scale. This header is C++17, because CUDA
-// code includes it.
+// stores a value as the sum of two terms, each with a code and a scale. CUDA code includes this header, so it
+// must compile as C++17.
 //
 // Rows are zero-padded to tiles of 64 columns. A tile's codes are in the order of the lanes t = 0..3 that
 // multiply them (block_codes.h). In MXFP8x2 the first terms of all 64 columns precede the second terms:

@@ -1,6 +1,6 @@
 // Divides numbers below 2^31 by a divisor that the host knows. A kernel starts with several dependent
-// divisions; each would take about a hundred cycles, the multiplication used here takes four. This header is
-// C++17, because CUDA code includes it.
+// divisions; each would take about a hundred cycles. The multiplication used here takes four cycles. CUDA
+// code includes this header, so it must compile as C++17.
 #pragma once
 
 #include <cstdint>

@@ -23,13 +23,13 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126,
-// so the scale includes a factor of 2^126. `scales`: the scales of row g = lane / 4 (lower half of the word)
-// and row g + 8 (upper half).
+// Unpacks a word of MXFP4 codes to four A registers. A masked code, read as bfloat16, is its value times
+// 2^-126; the stored scales include the factor 2^126 that makes up for this. `scales`: the scales of row g =
+// lane / 4 (lower half of the word) and of row g + 8 (upper half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // takes no instruction, because HMUL2 selects a half
+                       lower = __high2bfloat162(pair);  // takes no instruction: HMUL2 can read one half twice
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);
@@ -38,8 +38,8 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Unpacks E4M3 codes to four A registers. `upper`: word of row g = lane / 4. `lower`: word of row g + 8. As
-// bfloat16, the masked bits are the value times 2^-120.
+// Unpacks E4M3 codes to four A registers. `upper`: word of row g = lane / 4. `lower`: word of row g + 8. A
+// masked code, read as bfloat16, is its value times 2^-120.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };

@@ -61,7 +61,8 @@ class Bf16Lane {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Products of up to 4 sums alternate, because the second product of a sum must wait for its first.
+      // Products of up to 4 sums alternate, because the second product of a sum must wait for the sum's first
+      // product.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {
@@ -81,8 +82,8 @@ class Bf16Lane {
   }
 
  private:
-  // Byte offsets in a stage. weights_: of the lane's weights. columns_[i]: of the lane's activations in
-  // columns 32 i to 32 i + 31 of a tile.
+  // Byte offsets in a stage. weights_: of the tile of the warp's strip. columns_[i]: of the lane's
+  // activations in columns 32 i to 32 i + 31 of a tile.
   uint32_t weights_, columns_[2];
 };
 

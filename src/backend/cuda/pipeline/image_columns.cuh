@@ -3,17 +3,18 @@
 // (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
 // Two more warps make the copy engine fill the stages: one with weights, the other with activations.
 //
-// The warp that copies weights does not wait for the previous kernel, which writes the activations: the warp
-// fills the first stages while that kernel ends. So this warp also reads the items before that kernel has
-// ended (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the
-// warps that empty stages do wait.
+// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
+// the first stages while that kernel ends. So it also reads the items before that kernel has ended
+// (group_items.cuh explains why the items are complete by then). It stops when all stages are full, because
+// the warps that empty the stages do wait for the previous kernel.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
 // with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
-// and E4M3 weights have 4 and 2 times the bytes, so their stages are one tile.
+// and E4M3 weights have about 4 and 2 times the bytes of MXFP4, so a stage holds one tile of them.
 //
-// With three warpgroups, all of them use the same copy of the activations. A small batch has few items: with
-// one warpgroup per CTA, the batch has three times the number of items, which keeps memory busy.
+// With three warpgroups per CTA, all three read the same copy of the activations. With one warpgroup per CTA,
+// an item has a third of the rows, so a small batch has three times the number of items, which keeps memory
+// busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -58,7 +59,8 @@ struct ImageShape {
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // A stage holds the activations' tiles, which wgmma requires at multiples of 1,024 bytes, then the strips.
+  // A stage holds tiles of activations, which wgmma requires at multiples of 1,024 bytes, then tiles of the
+  // strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
@@ -68,10 +70,10 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // multiply_item() is compiled for every kStep-th number of tiles of 8 columns. kStep keeps these variants
-  // at 8 or fewer: with more, the compiler makes each product wait for the previous one. Groups of pairs
-  // (MXFP4, three warpgroups) have any number of columns, so they get more variants than items of tokens,
-  // most of which are full.
+  // multiply_item() is compiled for kStep, 2 kStep, 3 kStep ... tiles of 8 columns. kStep keeps the number of
+  // these variants at 8 or fewer: with more, the compiler makes each product wait for the previous one. The
+  // experts' items (MXFP4, three warpgroups) can have any number of columns, so they get more variants than
+  // the dense layers' items, most of which are full.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
   // With few columns mma.sync is faster, because wgmma makes warps wait for each other
@@ -88,8 +90,8 @@ struct ImageShape {
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // Multiplies all items of this CTA. Without wgmma the body is empty: kernel_table.cpp then has no row that
-  // launches such kernels.
+  // Multiplies all items of this CTA. If wgmma is not compiled, the body is empty, and kernel_table.cpp has
+  // no row that launches such kernels.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
                                         const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
@@ -172,8 +174,8 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Copies only the image rows of the item's columns, not the rows that pad a group to a multiple of
-          // 8.
+          // Copies the image rows of the item's columns only, without the rows that pad a group to a multiple
+          // of 8.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +

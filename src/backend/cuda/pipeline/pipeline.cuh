@@ -7,11 +7,13 @@
 // The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage holds one tile of
 // 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
 // family supports. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
-// warps have read it: while one warp stores its sums, others use the tensor cores.
+// warps have read it. Warps do not wait for each other: while one stores its sums, others use the tensor
+// cores.
 //
 // CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
 // item's first stages while it multiplies the current item's last stages. Sums are added segment by segment
-// and divided into parts as in stream.cuh, so the same instruction gives the same bits.
+// and divided into parts as in stream.cuh, so a shape that multiplies by the instruction of stream.cuh gives
+// the same bits.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +65,9 @@ struct SegmentItem : PromptItem {  // an item that covers only one segment of ea
   int segment;
 };
 
-// `cuts`: number of CTAs among which the kernels for few tokens divide this matrix. Strips that they divide
-// between two CTAs are summed in two parts here too (cut_of()). With `cuts` = 0, no strip is divided.
+// `cuts`: number of CTAs among which the kernels for few tokens divide this matrix. Where two of those CTAs
+// divide a strip (cut_of()), the strip is summed in two parts here too, so that the results have equal bits.
+// 0: no strip is divided.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -85,9 +88,9 @@ LaunchShape shape_for_items(const Target& target, int num_items) {
           Shape::kThreads, Shape::kBytes};
 }
 
-// Copies the stages of all items of this CTA. Only the copy warps call it. `Items` has count(), at(index),
-// and row(item, column), the row of `activations` for a column. A lane copies to the same offsets in every
-// stage.
+// Fills the stages for all items of this CTA. Only the copy warps call it. `Items` has count(), at(index),
+// and row(item, column), which returns the row of `activations` for a column. A lane copies to the same
+// offsets in every stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -98,8 +101,8 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // If a row has 8 pieces, odd rows swap their halves, so that lanes that read two rows access different
-  // banks.
+  // If a row has 8 pieces, the halves of each odd row are swapped. Lanes that read an even and an odd row at
+  // once then access different banks.
   constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
@@ -193,7 +196,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
   const typename Shape::Lane lane;
   const int num_items = items.count();
-  if (first_index >= num_items) return;  // ranks without any of the chosen experts have no items
+  if (first_index >= num_items) return;  // a rank that holds none of the chosen experts has no items
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
@@ -225,10 +228,10 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
 }
 
 // Waits for the previous kernel, and multiplies all items of this CTA. The stages are at the start of the
-// CTA's dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item,
-// strip) may prefetch data to be added to a strip's sums. begin() returns the function that receives the
-// sums: take(part, is_whole, sums), with `part` 0 or 1, and `is_whole` true if the strip's sums have only
-// part 0; or take(sums) for a SegmentItem.
+// CTA's dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. For each
+// strip of an item, begin(item, strip) may prefetch data to be added to the sums, and returns a function that
+// receives the sums: take(part, is_whole, sums) or, for a SegmentItem, take(sums). `part`: 0 or 1 (the
+// strip's sums may be stored in two parts). `is_whole`: whether part 0 is the only one.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {

@@ -13,8 +13,8 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // for larger steps (pipeline.cuh), kManyColumns columns share one reading of the weights. A column is a token
 // or, in the experts, a pair of a token and an expert.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch both routes and starts
-// the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
+// Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch computes both the router
+// and experts_up. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
 // another, which took 8 us for 8 rows. A launch of rms_norm takes 4 us.
 inline constexpr int kOwnNorms{2};
 // Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). That launch has 4 CTAs
@@ -31,15 +31,15 @@ inline constexpr int kBatchColumns{8};
 // up to kManyColumns pairs for steps below kWideTokens tokens, and of up to kMostColumns pairs for larger
 // steps.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
-// Largest number of tokens for which Hopper's router divides each sum among warps (route_batch()). With more
-// tokens, route_wgmma() has items for all SMs.
+// Up to kRouterTokens tokens, Hopper's router divides each sum among warps (route_batch()). With more tokens,
+// route_wgmma() has enough items to keep all SMs busy.
 inline constexpr int kRouterTokens{384};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Up to kNarrowTokens tokens, qkv by wgmma uses the kernel for batches, qkv_narrow(), which has more and
-// smaller items. The limit of project_narrow() is kNarrowProject: in gpt-oss, project has about half the rows
-// of qkv, and up to kNarrowProject tokens all items of project run at once.
+// Up to kNarrowTokens tokens, qkv on Hopper is computed by the kernel for batches, qkv_narrow(), which has
+// more and smaller items. For project_narrow() the limit is kNarrowProject: project has about half the rows
+// of qkv in gpt-oss, and up to kNarrowProject tokens all its items run at once.
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
@@ -48,8 +48,8 @@ inline constexpr int kMaxColumns{8};
 // also form the groups: one pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
 // Returns whether the kernels that multiply a step's pairs also form the groups. If so, no expert has more
-// than `size` pairs, and each chosen expert has one group. `in_image`: the pairs' activations are gathered in
-// an image, by a kernel that reads groups from memory.
+// than `size` pairs, and each chosen expert has one group. `in_image`: whether a separate kernel, which reads
+// the groups from memory, gathers the pairs' activations in an image.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

@@ -31,9 +31,9 @@ class Stages {
   }  // returns at once for stages that were never filled
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // call it in whole warps
-  // The functions with an argument `n` are for warps that count the stages themselves. `n`: number of stages
-  // that were filled earlier, since the kernel began. If `n` is the same in the whole warp, the compiler uses
-  // uniform registers.
+  // Functions with an argument `n` are for warps that count stages themselves instead of calling advance().
+  // `n`: number of stages that were filled before the wanted one, since the kernel began. If `n` is the same
+  // in the whole warp, the compiler uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }

@@ -98,7 +98,7 @@ __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // the row that this lane multiplies
+  int row;  // index of the row of `activations` that this lane loads
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
@@ -145,9 +145,9 @@ struct UnitCursor {
   }
 };
 
-// A type `Matrices` gives UnitStream the address of matrix number i; this type serves a single matrix. With
-// kMayEnd, `Matrices` also returns the matrix's number of strips. The first matrix with fewer strips than the
-// others then ends the range of units (dealt.cuh).
+// The parameter `Matrices` of UnitStream is a function that returns the address of matrix number i. This one
+// is for a single matrix. With kMayEnd, the function also returns the matrix's number of strips; the first
+// matrix with fewer strips than the others then ends the range of units (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
@@ -290,11 +290,11 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;                 // index in the CTA; a member, because to read threadIdx is slow
+  const unsigned thread_;                 // index in the CTA; a member, because reading threadIdx is slow
   int last_;                              // end of the range of units; a matrix that ends early lowers it
   UnitCursor to_prefetch_, to_multiply_;  // the next unit to prefetch, and the next unit to multiply
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
-  int matrix_end_{0};                     // index of the next matrix's first unit
+  int matrix_end_{0};                     // index of the first unit of the matrix after this one
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
@@ -332,7 +332,7 @@ struct BatchSums {
   const float* partials;
   int from, end, num_segments, num_columns;
 
-  // Adds up, in order, those segments of `strip` that are in the batch.
+  // Adds up, in order, the sums of those segments of `strip` that are among the units [from, end).
   __device__ float sum_segments(int strip, int row, int column) const {
     const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
     const float* at = partials + ((first - from) * kStripRows + row) * num_columns + column;

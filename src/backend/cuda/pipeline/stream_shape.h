@@ -1,6 +1,6 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
 // The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
-// code, so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
+// code, so that tests without a GPU can include it. CUDA code includes it too, so it must compile as C++17.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ constexpr int slots_ahead(int slots) { return slots - 1; }
 
 // Warps per CTA and slots per ring, best first: a launch takes the first entry that fits. On an H100, 16
 // warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
-// (docs/decisions/0005). On chips whose shared memory has room for only 8 warps, 8 are enough.
+// (docs/decisions/0005). {8, 2} is for several tokens on chips with 99 KB of shared memory
+// (docs/decisions/0012).
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 // Returns whether kernels for the layout are compiled with these warps and slots. MXFP4 has only kernels with
 // 2 slots.

@@ -1,5 +1,5 @@
-// Selects the kernel that is compiled for a number of warps and of ring slots (kStreamWarps in
-// stream_shape.h).
+// Calls a function with a number of warps and of ring slots (an entry of kStreamWarps in stream_shape.h) as
+// compile-time constants, to select a kernel.
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@ void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 16> sixteen;
   of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
 }
-// Like with_warps(), but calls f only if kernels of this layout are compiled for these warps and slots.
+// Like with_warps(), but calls `f` only if kernels for `layout` are compiled with these warps and slots.
 template <Layout layout, typename F>
 void with_warps_for(StreamWarps of, const F& f) {
   with_warps(of, [&](auto warps, auto slots) {

@@ -10,7 +10,7 @@ namespace nibble::cuda {
 // waits for a step's end.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // smallest speed of prompts, relative to that of the largest steps
+inline constexpr double kMostSpeed{0.9};  // for default_rows_with_answers(): part of the prompt speed to keep
 
 // Returns whether the GPU has at least 64 GiB, which is enough for the workspace of large steps and the KV
 // cache of many sequences.

@@ -3,8 +3,8 @@
 namespace nibble::cuda {
 
 // Adds 1 to *number, or sets *number to 0 if it equals `last`; returns the old value. The addition acquires
-// and releases at GPU scope: later callers see what this thread stored before, and what other threads stored
-// before this thread synchronised with them.
+// and releases at GPU scope: a thread that calls this function later sees everything that this thread stored
+// before its call, and what other threads stored before they synchronised with this thread.
 __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"

@@ -26,8 +26,8 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// Returns the factor that turns a sum of products of the float16 numbers of halves_of_e2m1() and
-// halves_of_e4m3(), which are too small by powers of two, into the sum of the products of the codes' values.
+// halves_of_e2m1() and halves_of_e4m3() return values times 2^-14 and 2^-8. This function returns the factor
+// that corrects a sum of products: 2^22 for E2M1 times E4M3 (kMxfp8), 2^28 for E2M1 times E2M1 (kMxfp4).
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
 // Operands of the two float16 products that replace one block of 32 columns. The first product takes bytes 0

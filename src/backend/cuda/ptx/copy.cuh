@@ -17,8 +17,8 @@ __device__ inline uint32_t shared_address(const void* shared) {
 __device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Makes barriers from init_barrier() visible to the copy engine. The threads of the CTA must also
-// synchronise.
+// Makes barriers visible to the copy engine. Call it in the thread that called init_barrier(). Other threads
+// of the CTA may use the barriers once they have synchronised with this thread.
 __device__ inline void fence_barrier_init() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -50,8 +50,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
-// Returns whether a block needs codes. A block of zeros, or with an infinity or a NaN, does not: all its
-// codes are 0.
+// Returns whether a block needs codes. `largest`: bits of the block's largest magnitude. A block of zeros, or
+// with an infinity or a NaN, does not need codes: all of them are 0.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
 // Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its
@@ -124,7 +124,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      // The addition rounds to multiples of 1/2.
+      // Adding 2^22 rounds to a multiple of 1/2.
       bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;

@@ -169,7 +169,7 @@ std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
   for (const Operation operation : kTriedOperations) {
     struct Range {
       const KernelRow* row;
-      int from, last;  // first and last tried number of rows for which `row` was chosen
+      int from, last;  // from: where the range begins. last: largest tried number of rows in it
     };
     std::vector<Range> of_operation{{plan.find(operation, 1), 1, 1}};
     for (const StepChoice& choice : choices) {

@@ -1,9 +1,9 @@
-// The candidates of `nibble tune`, and what their times imply for the kernel table. This part needs no GPU. A
-// step's kernels depend on each other: which kernel computes norms, whether sums come in parts, whether
-// activations are images, how many pairs a group has. So a candidate is the set of all kernels that the table
-// runs at some number of rows; it is tried at other numbers too. If two candidates agree in these points, a
-// step may combine attention's products of one with the experts' products of the other. Tiles, stages and
-// warps are constants of the kernels.
+// The candidates of `nibble tune`, and the choice among them by their times. This part needs no GPU. A step's
+// kernels depend on each other: which kernel computes norms, whether sums come in parts, whether activations
+// are images, how many pairs a group has. So a candidate is the set of all kernels that the table runs at
+// some number of rows; it is tried at other numbers too. If two candidates agree in these points, a step may
+// combine attention's products of one with the experts' products of the other. Tiles, stages and warps are
+// constants of the kernels, and are not tuned.
 #pragma once
 
 #include <map>
@@ -16,10 +16,11 @@
 namespace nibble::cuda {
 
 struct StepKernels {
-  int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
+  int of_rows{0};  // a number of rows of a step for which the kernel table chooses these kernels
   // If false, these are mma.sync kernels on a chip that uses wgmma, which are tried only for comparison.
   bool may_be_chosen{true};
-  // Rows of the kernel table, for a Plan. Rows of tried operations are changed to take any number of rows.
+  // Entries of the kernel table, for a Plan. Entries of tried operations are changed to apply to steps of any
+  // number of rows.
   std::vector<KernelRow> rows{};
 
   const KernelRow* find(Operation operation) const;  // null: the set has no kernel for this operation
@@ -40,7 +41,8 @@ struct StepTrial {
   std::map<Operation, double> microseconds{};
 };
 
-// The candidates of a step of num_rows rows: one for attention's products, one for the experts' products.
+// Indices of the candidates whose kernels a step of num_rows rows runs: `attention` for attention's products,
+// `experts` for the experts' products.
 struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};

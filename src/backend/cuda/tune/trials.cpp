@@ -28,7 +28,7 @@ namespace nibble::cuda {
 namespace {
 
 // Number of layers of the trial model. With four, a layer's weights leave L2 before they are read again: four
-// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
+// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads at least an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,8 +38,8 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the numbers of rows in ascending order. Numbers of steps that run as graphs are rounded up to the
-// number of rows of a graph.
+// Returns the numbers of rows in ascending order. Where a step runs as a graph, its number of rows is rounded
+// up to the graph's.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)

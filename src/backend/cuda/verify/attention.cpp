@@ -68,8 +68,8 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // Adds draft trees at a page's start, end and middle, at edges of windows and chunks, and in steps with
-  // chains.
+  // Adds draft trees at a page's start, end and middle, at edges of windows and chunks, and next to runs
+  // without a tree.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
@@ -81,14 +81,14 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Adds rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
+  // Adds rows of 32, 33 and 66 chunks. A CTA that merges chunks alone takes 32 at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Adds rows with more chunks than a CTA merges at once. Several CTAs merge the chunks of such a row, each
-  // for one head.
+  // Adds rows of 79 and 73 chunks, which several CTAs merge through the mailbox, each for one head. A CTA
+  // merges at most 72 chunks at a time (kTileChunks).
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // Adds a row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
+  // Adds a row of 12 chunks, which several CTAs merge, in a step with rows of one chunk.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
   // Adds values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});

@@ -42,7 +42,7 @@ struct Attended {
   double value, bound;
 };
 // Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Keys
-// and values that attend() itself writes may differ by their slack; all others are exact.
+// and values that attend() itself writes may differ by Rounded::slack; all others are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

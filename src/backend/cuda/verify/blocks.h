@@ -60,7 +60,8 @@ void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& a
 struct Near {
   double value, bound;
 };
-// Checks a row: scales must follow from the largest magnitudes, codes must be nearest, padding must be zero.
+// Checks a row: each block's scale must follow from its largest magnitude, each code must be the nearest to
+// its expected number, and padding must be zero.
 void compare_numbers(Comparison& comparison, const char* what, const HostBlocks& actual, int row,
                      const std::vector<Near>& expected);
 

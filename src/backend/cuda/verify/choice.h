@@ -67,8 +67,8 @@ class DeviceRoutingMailbox {  // a RoutingMailbox on the GPU
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
-  // Checks the tags of the router's sums. Returns the logits [T, E]: an expert's logit is the sum over its
-  // segments, added in order, plus its bias.
+  // Checks the tags of the router's sums. Returns the logits [T, E]. An expert's logit is its bias plus the
+  // sums of all segments of its row, which are added in order.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,

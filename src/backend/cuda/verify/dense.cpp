@@ -47,7 +47,8 @@ std::vector<uint16_t> bits_of(const Activations& normed) {
                  [](float value) { return to_bf16(value).bits; });
   return bits;
 }
-// Returns the norm as the kernel's input or, if the kernel computes the norm itself, memory for it.
+// Returns the norm in GPU memory, as the kernel's input. If the kernel computes the norm itself, returns
+// poisoned memory of the same size instead.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
@@ -78,7 +79,7 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
   return from_image(bits, num_rows, cols);
 }
 
-// Compares x, to which the kernel must have added all terms, and the norm of x.
+// Checks x, to which the kernel must have added all terms, and the norm of x.
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
@@ -197,7 +198,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<float> parts_after_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   ProjectArgs after_short_args = args;
-  after_short_args.attended_chunks = 1;  // makes project() fill its rings in another order
+  after_short_args.attended_chunks = 1;  // may make project() prefetch less at first (spares_attention())
   after_short_args.parts = parts_after_short.data();
   subject.launch(after_short_args);
   wait_for_stream(subject.stream(), "checking project after a short attention");
@@ -213,7 +214,8 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
 }
 
-// Checks the groups. Returns each pair's expert, or -1 if the pair is in no group.
+// Checks the groups' sizes, image rows and pairs. Returns each pair's expert, or -1 if the pair is in no
+// group.
 std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();

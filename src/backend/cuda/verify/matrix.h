@@ -46,7 +46,7 @@ struct Products {
 
 enum class Origin {
   kStored,     // the checkpoint has this format
-  kQuantised,  // quantised at load from BF16
+  kQuantised,  // the checkpoint has BF16, which is quantised at load
 };
 
 struct MatrixShape {

@@ -25,7 +25,8 @@ struct Case {
   std::string text() const;
 };
 
-// Returns the experts that this rank holds. In half of the cases these are all experts, otherwise some.
+// Returns the experts that the checked rank holds: all experts in half of the cases, otherwise half of the
+// experts.
 IndexRange own_experts(const Case& c);
 
 struct Subject {  // the kernel table row to check, and where to launch it
@@ -46,7 +47,8 @@ struct Subject {  // the kernel table row to check, and where to launch it
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
 // Runs a check with typical values for each shape and each of its token counts. For one shape, also runs the
-// check with all kinds of values, for the smallest and the largest number of tokens that `row` takes.
+// check with all kinds of values, for up to four numbers of tokens; among them are the smallest and the
+// largest number that `row` takes.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

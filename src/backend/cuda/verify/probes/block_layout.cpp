@@ -17,14 +17,14 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// The probe finds the place of a single 1 in A (or in B) by the other operand, whose rows (or columns) `row`
-// have a 1 at each index k of the contraction for which this function returns true. Then only the row (or
-// column) of D with the single 1 is not zero. Elements 0 to 5 of this row (or column) are the bits of the k
-// of the single 1, and element 6 is 1.
+// A probe multiplies a matrix that has a single 1 with one that has a 1 where this function returns true. Say
+// that A has the single 1, in row m at index k of the contraction; `row` is then the number of a column of B.
+// Only row m of D is not zero: its elements 0 to 5 are the bits of k, and element 6 is 1. So D shows m and k.
+// If B has the single 1, `row` is a row of A, and a column of D shows the place.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// Return the operands of products with a single 1 in A (or B): one product for each place of a code in the
-// registers.
+// Return the operands of products in which A (or B) has a single 1: one product for each place of a code in
+// the registers of a warp.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -52,7 +52,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// Returns operands of ones. D's elements start with different numbers.
+// Returns operands A and B of ones. D's elements start with different numbers.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
@@ -76,8 +76,8 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// Checks to which rows or columns each lane's scales apply. In each product, one scale byte of one lane is 2,
-// and all other scale bytes are 1.
+// Checks to which rows or columns each lane's scales apply. In each product, one scale byte of one lane
+// stands for 2, and all other scale bytes stand for 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {

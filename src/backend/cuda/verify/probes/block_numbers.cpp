@@ -166,7 +166,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
   return finding;
 }
 
-// Compares the block-scaled instruction (QMMA.SF), with all scales 1, to the unscaled one (QMMA).
+// Compares the block-scaled instruction (QMMA.SF in SASS), with all scales 1, to the unscaled one (QMMA).
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
   if (!machine.has_block_mma) return {Result::kMissing, "needs the instructions of sm_120a or sm_121a"};
   Warps warps;

@@ -73,8 +73,9 @@ ProbeFinding probe_shared_memory() {
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
 
-// If a GPU shares the host's memory, its free memory excludes the page cache, so the host's available bytes
-// are used. Such a GPU reads managed memory at three fifths of the speed of cudaMalloc() memory.
+// If a GPU shares the host's memory, cudaMemGetInfo() counts the page cache as used, so free_device_bytes()
+// returns the host's available bytes. Such a GPU reads managed memory at three fifths of the speed of
+// cudaMalloc() memory.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,

@@ -18,8 +18,8 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // The operands depend on gridDim.y, so the compiler cannot compute the products. They are small numbers
-    // in every format.
+    // The operands depend on gridDim.y, which is 1, so the compiler cannot compute the products in advance.
+    // The operands are small numbers in every format.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
     // Chains start with different values, because the compiler would merge equal chains.
