@@ -254,6 +254,7 @@ def test_a_model_that_is_missing_is_guessed_and_its_download_explained():
     told = refusal("run", "openai/gpt-oss-120b", "-p", QUESTION, env={"HF_HUB_CACHE": "/nowhere"})
     assert "hf download openai/gpt-oss-120b --exclude '*/*'" in told and "pipx install huggingface_hub" in told
     assert "https://huggingface.co/openai/gpt-oss-120b/tree/main" in told and "nibble models" in told
+    assert "did you mean" not in told
 
 
 def test_prompts_that_can_not_be_run():

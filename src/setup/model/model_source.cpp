@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,13 @@ std::vector<std::string> known_names() {
   return names;
 }
 
+// Returns the end of a sentence, with the name that was probably meant. A known name that is not on this disk
+// is no misspelling of another one.
+std::string guess_model(const std::string& argument) {
+  const std::vector<std::string> names = known_names();
+  return std::find(names.begin(), names.end(), argument) == names.end() ? guess(argument, names) : ".";
+}
+
 [[noreturn]] void refuse(const std::string& argument, const std::vector<std::string>& tried) {
   const std::string_view wanted = argument.ends_with("gpt-oss-120b") ? kPublished120b : kPublished20b;
   throw InputError(
@@ -56,8 +64,8 @@ std::vector<std::string> known_names() {
       "synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random weights, for measurements). 'nibble models' "
       "lists "
       "what is on this disk",
-      argument, fmt::join(tried, " and "), guess(argument, known_names()), kPublished20b, kPublished120b,
-      wanted, wanted);
+      argument, fmt::join(tried, " and "), guess_model(argument), kPublished20b, kPublished120b, wanted,
+      wanted);
 }
 
 }  // namespace
