@@ -330,7 +330,6 @@ def test_prompts_that_can_not_be_run():
         (["predict", "tiny", "--gpu", "gb10"], "build it with the preset 'cuda'"),
         (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "is only for GPUs, and the backend is cpu"),
         (["predict", "tiny"], "--gpu"),
-        (["predict", "tiny", "--gpu", "gb10", "--prompt-activations", "mxfp8"], "--prompt-activations is not supported by predict"),
         (["predict", "tiny", "--gpu", "gb10", "--no-graphs"], "--no-graphs is not supported by predict"),
         (["predict", "tiny", "--gpu", "gb10", "-p", "0", "-n", "0"], "nothing to predict"),
         (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
@@ -497,6 +496,26 @@ def test_prompts_may_take_block_scaled_activations():
             row = rows[operation, "17-"]
             assert row["activations"] == "MXFP8x2" and ("by twin" in row["kernel"]) == by_twin
         assert rows["experts down", "1-8"]["activations"] == rows["experts down", "9-16"]["activations"] == "BF16"
+        assert {row["activations"] for (operation, _), row in rows.items() if operation in ("qkv", "project", "unembed")} == {"BF16"}
+        flags = ["--prompt-activations", "mxfp8", "--mxfp4-layers", "qkv,o"]
+        rows = {(row["operation"], row["rows"]): row for row in json.loads(inspect_gpu(gpu, "--json", *flags).stdout)["kernels"]}
+        for operation in ["qkv", "project", "experts up"]:
+            row = rows[operation, "17-"]
+            assert row["activations"] == "MXFP8" and ("by twin" in row["kernel"]) == by_twin
+        assert rows["unembed", "17-"]["activations"] == "BF16"
+
+
+@with_cuda
+def test_predict_counts_block_scaled_activations():
+    def speed(*flags):
+        return json.loads(predict_gpu("gb10", "-p", 8192, "-n", 0, "--json", *flags).stdout)["tests"][0]["tokens_per_second"]
+
+    experts = [speed(*flags) for flags in ([], ["--prompt-activations", "mxfp8x2"], ["--prompt-activations", "mxfp8"])]
+    assert experts[0] == experts[1] < experts[2]
+    dense = ["--mxfp4-layers", "all"]
+    assert speed(*dense, "--prompt-activations", "mxfp8") / speed(*dense) > experts[2] / experts[0]
+    refused = predict_gpu("h200", "--prompt-activations", "mxfp8")
+    assert refused.returncode == 2 and "has no block-scaled products" in refused.stderr
 
 
 @with_cuda

@@ -41,6 +41,10 @@ template <BlockFormat format>
 size_t blocks(const Config&, Format) {
   return block_shared_bytes(format);
 }
+template <BlockFormat format>
+size_t dense_blocks(const Config&, Format) {
+  return dense_block_shared_bytes(format);
+}
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 size_t wgmma_tiles(const Config&, Format) { return attend_wgmma_shared_bytes(); }
 size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_of(weights)); }
@@ -114,6 +118,15 @@ constexpr TableRow kQkvRows[]{
     {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
+     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
+     .kernel = "qkv_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
+     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
+     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
+     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
+     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
 };
 
 // Appends keys and values to the KV cache in steps in which a sequence has several rows. In other steps
@@ -147,6 +160,18 @@ constexpr TableRow kProjectRows[]{
     {.rows = {kNarrowProject + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
+     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8x2>,
+     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
+     .kernel = "project_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
+     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8>,
+     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
+     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
+     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp4>,
+     .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
+     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
 };
 
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
@@ -256,6 +281,15 @@ constexpr TableRow kUnembedRows[]{
     {.rows = {kManyColumns + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
      .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
+     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
+     .kernel = "unembed_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
+     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
+     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
+     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
+     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
 };
 
 constexpr TableRow kSampleRows[]{

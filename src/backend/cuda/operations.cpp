@@ -14,19 +14,16 @@ namespace {
 
 const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
 
-Activations of_attention(const Step& step, const ActivationRoom& room) {
-  return room.in(step.recipe.attention_activations);
-}
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// Returns where the router reads its norm. The router reads no block-scaled format, even if the experts do.
-Activations norm_of_router(const Step& step) {
-  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
-                                                                     : of_experts(step, step.work.normed);
+// Return where a norm is stored for a reader of `layout`. For a reader of block-scaled rows, rms_norm stores
+// bfloat16 rows too, which the router reads.
+Activations norm_in_bf16(const Step& step, ActivationLayout layout) {
+  return step.work.normed.in(layout == ActivationLayout::kBlocks ? ActivationLayout::kRows : layout);
 }
-BlockRows blocks_of_norm(const Step& step) {
-  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
+BlockRows norm_in_blocks(const Step& step, ActivationLayout layout) {
+  return layout == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
 // Returns the residual stream: x and, if `with_experts`, the experts' outputs, not yet added to x.
@@ -113,7 +110,7 @@ void norm_before_attention(const Step& step, size_t layer) {
   const StepRecipe& recipe = step.recipe;
   if (recipe.attention_norm_of(layer) != NormIn::kOwnLaunch) return;
   RmsNormArgs args{attention_norm(step, layer), recipe.rows.num_attention_rows, step.work.x,
-                   of_attention(step, step.work.normed)};
+                   norm_in_bf16(step, recipe.qkv_activations), norm_in_blocks(step, recipe.qkv_activations)};
   if (recipe.gathers_own_rows) {
     args.x = nullptr;
     args.rows = parts_of(step.work.input, step.shape).own_rows;
@@ -124,20 +121,21 @@ void norm_before_attention(const Step& step, size_t layer) {
 void qkv(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
-  step.plan.qkv(step.stream, {attention_norm(step, layer), of_attention(step, work.normed), weights.qkv,
-                              weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts,
-                              work.segment_sums, pages_ahead(step, step.model.kv.pages(layer))});
+  step.plan.qkv(step.stream,
+                {attention_norm(step, layer), work.normed.in(step.recipe.qkv_activations), weights.qkv,
+                 weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts, work.segment_sums,
+                 pages_ahead(step, step.model.kv.pages(layer))});
 }
 
 void append(const Step& step, size_t layer) {
   if (step.shape.writes_kv) return;  // attend_rows() writes keys and values
   const Config& config = step.model.config;
   const Workspace& work = step.work;
-  step.plan.append(step.stream,
-                   {parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
-                    step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
-                    step.model.kv.pages(layer),
-                    step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
+  step.plan.append(
+      step.stream,
+      {parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
+       step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
+       step.model.kv.pages(layer), step.shape.num_tiles > 0 ? attended_of(step) : Activations()});
 }
 
 // Launches attention of tiles (rows of one sequence), and of single rows. Several CTAs share the positions of
@@ -150,7 +148,7 @@ void attend(const Step& step, size_t layer) {
   const StepInput in = parts_of(work.input, shape).step();
   const LayerPages pages = step.model.kv.pages(layer);
   const int window = weights.kind == LayerKind::kSliding ? config.window : 0;
-  const Activations attended = of_attention(step, work.attended);
+  const Activations attended = attended_of(step);
   if (shape.num_tiles > 0)
     step.plan.attend_tiles(step.stream, shape.num_tiles,
                            {in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks, attended,
@@ -188,8 +186,8 @@ void project(const Step& step, size_t layer) {
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
-  step.plan.project(step.stream, {of_attention(step, step.work.attended), config.num_heads * config.head_dim,
-                                  x, weights.o, weights.o_bias, step.recipe.rows.num_attention_rows,
+  step.plan.project(step.stream, {attended_of(step), config.num_heads * config.head_dim, x, weights.o,
+                                  weights.o_bias, step.recipe.rows.num_attention_rows,
                                   step.work.project_parts, step.work.segment_sums, chunks_of(step, layer)});
 }
 
@@ -197,7 +195,8 @@ void norm_before_experts(const Step& step, size_t layer) {
   if (step.recipe.experts_norm != NormIn::kOwnLaunch) return;
   const Workspace& work = step.work;
   step.plan.rms_norm(step.stream, {experts_norm(step, layer), step.shape.num_tokens, work.x,
-                                   norm_of_router(step), blocks_of_norm(step)});
+                                   norm_in_bf16(step, step.recipe.expert_activations),
+                                   norm_in_blocks(step, step.recipe.expert_activations)});
 }
 
 void route(const Step& step, size_t layer) {
@@ -209,9 +208,18 @@ void route(const Step& step, size_t layer) {
     return step.plan.route_and_experts_up(
         step.stream, {experts_norm(step, layer), weights.router, weights.router_bias, T, K, config.experts(),
                       work.x, mailbox_of(step, layer), up_of(step, layer), work.gated.data});
-  RouteArgs args{config.hidden,     weights.router,       weights.router_bias, T,           K,
-                 config.experts(),  norm_of_router(step), work.router_logits,  work.chosen, work.rank,
-                 work.route_ticket, groups_of(step)};
+  RouteArgs args{config.hidden,
+                 weights.router,
+                 weights.router_bias,
+                 T,
+                 K,
+                 config.experts(),
+                 norm_in_bf16(step, step.recipe.expert_activations),
+                 work.router_logits,
+                 work.chosen,
+                 work.rank,
+                 work.route_ticket,
+                 groups_of(step)};
   if (step.recipe.experts_norm == NormIn::kRouter) {
     args.norm = experts_norm(step, layer);
     if (step.recipe.stream_after_attention != StreamIn::kX) args.x = work.x;
@@ -240,7 +248,7 @@ void experts_down(const Step& step, size_t layer) {
                     weights.down_bias, work.experts_out, work.down_turns});
 }
 
-Activations attended_of(const Step& step) { return of_attention(step, step.work.attended); }
+Activations attended_of(const Step& step) { return step.work.attended.in(step.recipe.attended_activations); }
 
 ResidualInput stream_after_attention(const Step& step) {
   ResidualInput r;
@@ -282,7 +290,7 @@ HalfOutput output_of_half(const Step& step, int half) {
            work.x,
            work.x,
            {leaves_norm ? layer_of(step, layer + 1).attention_norm : nullptr, config.rms_eps,
-            of_attention(step, work.normed).image_rows},
+            work.normed.in(recipe.qkv_activations).image_rows},
            config.own_experts ? work.pair_weights : nullptr,
            nullptr}};
 }
@@ -294,12 +302,13 @@ void unembed(const Step& step, int first, int count) {
   const NormInput norm{stream(step, step.recipe.reader_adds_experts), step.model.weights.final_norm,
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
-  const Activations normed = work.normed.in(recipe.activations);
   if (recipe.norm == NormIn::kOwnLaunch)  // computes the norm of only those rows that need logits
-    step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
-  step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
-                                  step.model.logits + step.model.weights.first_of_vocab, normed,
-                                  step.model.config.vocab, work.unembed_deals});
+    step.plan.rms_norm(step.stream, {norm, count, nullptr, norm_in_bf16(step, recipe.activations),
+                                     norm_in_blocks(step, recipe.activations), rows});
+  step.plan.unembed(
+      step.stream, {norm, rows, count, step.model.weights.unembedding,
+                    step.model.logits + step.model.weights.first_of_vocab, work.normed.in(recipe.activations),
+                    step.model.config.vocab, work.unembed_deals});
 }
 
 void sample(const Step& step, int first, int count) {

@@ -18,8 +18,8 @@
 namespace nibble::cuda {
 
 struct PlanOptions {
-  // Format of the experts' activations in steps of many tokens; not set: bfloat16. If set, the plan uses
-  // block-scaled products.
+  // Format of the activations that multiply MXFP4 weights in steps of many tokens; not set: bfloat16. If set,
+  // the plan uses block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
   std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table gives for their rows

@@ -39,6 +39,7 @@ void prepare_kernels() {
   prepare_sample();
   prepare_sums();
   prepare_add_parts();
+  prepare_dense_blocks();  // last, so that the other kernels keep their order
 }
 
 }  // namespace nibble::cuda

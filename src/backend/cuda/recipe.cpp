@@ -94,6 +94,7 @@ void plan_launches(const Plan& plan, const Config& config, StepRecipe& to) {
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows) {
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
+                  &project = plan.row(Operation::kProject, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
   // With block-scaled activations, rms_norm computes the norms: all-reduces cannot write that format.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
@@ -103,7 +104,9 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   recipe.first_attention_norm =
       recipe.attention_norm == NormIn::kAllReduce ? NormIn::kOwnLaunch : recipe.attention_norm;
   recipe.gathers_own_rows = sharing.has_own_sequences;
-  recipe.attention_activations = activations_of(qkv);
+  recipe.qkv_activations = activations_of(qkv);
+  recipe.attended_activations = project.pass.takes_image ? ActivationLayout::kImage : ActivationLayout::kRows;
+  recipe.project_quantises = block_format_of(project).has_value();
   recipe.num_parts = qkv.pass.leaves_parts ? 2 : 1;
   recipe.experts_norm = experts_norm(route, T, sums_norm);
   recipe.stream_after_attention = stream_after_attention(sharing, recipe.experts_norm);

@@ -49,8 +49,10 @@ struct StepRecipe {
   // Whether the norm kernel reads only the rank's own rows of the residual stream, and does not write the
   // stream.
   bool gathers_own_rows{false};
-  ActivationLayout attention_activations;  // layout that qkv and project read
-  int num_parts;                           // parts in which qkv and project each store a result: 1 or 2
+  ActivationLayout qkv_activations;       // layout of the norm that qkv reads
+  ActivationLayout attended_activations;  // layout of attention's output: bfloat16, as rows or as an image
+  bool project_quantises;                 // whether project quantises its input for block-scaled products
+  int num_parts;                          // parts in which qkv and project each store a result: 1 or 2
   // KV pages that qkv prefetches in full-attention layers: bytes per page (0: no prefetch), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 

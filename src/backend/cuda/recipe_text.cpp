@@ -97,7 +97,9 @@ std::vector<StepFact> describe(const StepRecipe& recipe, const UnembedRecipe& un
     attention_norm += "; in the first layer " + norm_text(recipe.first_attention_norm, "qkv");
   add("rows of attention", fmt::to_string(recipe.rows.num_attention_rows));
   add("norm before attention", attention_norm);
-  add("activations of attention", layout_text(recipe.attention_activations));
+  add("activations of attention", layout_text(recipe.qkv_activations));
+  if (recipe.project_quantises)
+    add("activations of project", "rows of blocks with scales, quantised by project");
   add("sums of qkv and project", recipe.num_parts == 2 ? "in two parts" : "whole");
   if (recipe.qkv) add("launch of qkv", dense_text(*recipe.qkv));
   add("pages prefetched by qkv", pages_text(recipe));

@@ -85,7 +85,7 @@ constexpr Setting kTable[] = {
      "int8; float with --isa portable",
      ChoiceField<std::optional<std::string>>{&S::experts_activations, {"int8", "float"}}},
     {"prompt-activations", kMachine, "NAME",
-     "format of the experts' activations in prefill on a GPU: bf16, mxfp8x2 (as exact as bf16), mxfp8, mxfp4",
+     "activations of MXFP4 weights in prefill on a GPU: bf16, mxfp8x2 (as exact as bf16), mxfp8, mxfp4",
      "bf16, as in decode",
      ChoiceField<std::optional<std::string>>{&S::prompt_activations, {"bf16", "mxfp8x2", "mxfp8", "mxfp4"}}},
     {"require", kMachine, "LIST",

@@ -269,11 +269,15 @@ TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
   }
 }
 
-Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFormat> prompt_activations) {
+Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFormat> prompt_activations,
+                   const DenseFormats& dense = {}) {
   CudaOptions own = pretended();
   own.prompt_activations = prompt_activations;
-  return {make(std::move(weights), options_of(Fulfilment::kNumPages), own), Fulfilment::kNumPages};
+  BackendOptions options = options_of(Fulfilment::kNumPages);
+  options.dense = dense;
+  return {make(std::move(weights), options, own), Fulfilment::kNumPages};
 }
+constexpr DenseFormats kAllMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
 
 // Chunks of up to 16 tokens run on the decode kernels, whose results have other bits.
 TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
@@ -290,13 +294,25 @@ TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   }
 }
 
+TEST(CudaPromptActivations, OfDenseLayersInMxfp4GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(90, weights->config.vocab, 4);
+  for (const BlockFormat format : kBlockFormats) {
+    Feeder whole = feeder_with(weights, format, kAllMxfp4), chunked = feeder_with(weights, format, kAllMxfp4);
+    whole.feed({{0, ids}});
+    chunked.feed_in_chunks(0, ids, 45);
+    EXPECT_EQ(chunked.logits(0), whole.logits(0)) << name(format_of(format));
+  }
+}
+
 // Returns the relative distance of logits from the logits with bfloat16 activations: the first quartile of
 // the distances at all positions. At positions with a larger distance, a router may have chosen another
 // expert.
-double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
-  const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
+double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format,
+                          int num_tokens = 300, const DenseFormats& dense = {}) {
+  const std::vector<TokenId> ids = random_ids(num_tokens, weights->config.vocab, 5);
   const auto vocab = static_cast<size_t>(weights->config.vocab);
-  Feeder plain = feeder_with(weights, {}), blocks = feeder_with(weights, format);
+  Feeder plain = feeder_with(weights, {}, dense), blocks = feeder_with(weights, format, dense);
   plain.feed({{0, ids}});
   blocks.feed({{0, ids}});
   std::vector<double> distances;
@@ -326,6 +342,15 @@ TEST(CudaPromptActivations, AreAsFarFromBfloat16AsTheirFormat) {
   EXPECT_LE(mxfp4, block_scaled_tolerance(weights->config, golden, kMxfp4Error).relative_l2);
   EXPECT_LT(two_terms, mxfp8);
   EXPECT_LT(mxfp8, mxfp4);
+}
+
+TEST(CudaPromptActivations, InTwoTermsAreTheBfloat16ModelInDenseLayersToo) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const double two_terms = distance_from_bf16(weights, BlockFormat::kMxfp8x2, 80, kAllMxfp4),
+               one_term = distance_from_bf16(weights, BlockFormat::kMxfp8, 80, kAllMxfp4);
+  fmt::print("distance from bf16: mxfp8x2 {:.1e}, mxfp8 {:.1e}\n", two_terms, one_term);
+  EXPECT_LE(two_terms, bf16_tolerance(weights->config, golden_of("golden.json")).relative_l2 / 4);
+  EXPECT_LT(two_terms, one_term);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ struct ChipSpeeds {
   double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
+  double block_products_per_clock{0};  // block-scaled mma instructions of any format; 0: the chip has none
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws InputError like known_gpu()
 

@@ -73,8 +73,10 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2 parts, T, H], output; the first part includes x and b
-  float* sums{nullptr};  // scratch of project_split(): [segments, T, rows padded to strips]
+  float* parts;  // [2 parts, T, H], output; the first part includes x and b
+  // Scratch of project_split(): [segments, T, rows padded to strips]; or of project_blocks(): the codes of
+  // `attended`, then its scales (BlockRows)
+  float* sums{nullptr};
   // Number of chunks of the longest row, if the previous launch is attend_rows(); otherwise 0. While a short
   // attend_rows() runs, project() prefetches less (spares_attention() in dense/stream.cu).
   int attended_chunks{0};
@@ -115,16 +117,26 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
+// Variants for many tokens and MXFP4 weights, by block-scaled products. qkv_blocks() and unembed_blocks()
+// read norms in a block-scaled format, which determines the product. project_blocks() reads bfloat16 rows,
+// which it quantises to `format` in a launch of its own.
+void qkv_blocks(const LaunchContext& gpu, const QkvArgs& args);
+template <BlockFormat format>
+void project_blocks(const LaunchContext& gpu, const ProjectArgs& args);
+void unembed_blocks(const LaunchContext& gpu, const UnembedArgs& args);
+
 // Return how many bytes of dynamic shared memory a CTA of a dense product of many tokens needs: by mma.sync,
-// and by wgmma (the largest variant).
+// by wgmma (the largest variant), and by block-scaled products.
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
+size_t dense_block_shared_bytes(BlockFormat format);
 
 void prepare_embed();
 void prepare_rms_norm();
 void prepare_linear();
 void prepare_unembed_dealt();
 void prepare_prompt_dense();
+void prepare_dense_blocks();
 void prepare_wgmma_dense();
 void prepare_split_dense();
 

@@ -55,8 +55,20 @@ struct SegmentItems {
 };
 
 template <typename Shape>
+constexpr bool takes_blocks() {  // returns whether the shape multiplies block-scaled activations
+  if constexpr (Shape::kTakesImage)
+    return false;
+  else
+    return Shape::kScaleBytes > 0;
+}
+
+// `cols`: number of columns of plain rows; not used in other layouts.
+template <typename Shape>
 __device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
-  return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
+  if constexpr (takes_blocks<Shape>())
+    return typename Shape::Rows(activations.blocks);
+  else
+    return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
 // The destination of the results: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x`
@@ -199,17 +211,24 @@ LaunchShape shape_for(const Target& target, const Strips& weights, int num_token
   return shape_for_items<Shape>(target, TokenItems<Shape>(weights, num_tokens).count());
 }
 
+// Returns ProductInput::cuts. The bits of block-scaled products differ from those of the kernels for few
+// tokens anyway, so their strips are not cut.
+template <typename Shape>
+unsigned cuts_for(const Target& target, const Strips& weights) {
+  return takes_blocks<Shape>() ? 0 : num_ctas_for(target, weights);
+}
+
 template <typename Shape>
 void launch_qkv(const LaunchContext& gpu, const QkvArgs& args) {
   launch(gpu, {Operation::kQkv, "qkv"}, qkv_many_kernel<Shape>,
          shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
-         num_ctas_for(gpu.target, args.weights));
+         cuts_for<Shape>(gpu.target, args.weights));
 }
 template <typename Shape>
 void launch_project(const LaunchContext& gpu, const ProjectArgs& args) {
   launch(gpu, {Operation::kProject, "project"}, project_many_kernel<Shape>,
          shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
-         num_ctas_for(gpu.target, args.weights));
+         cuts_for<Shape>(gpu.target, args.weights));
 }
 template <typename Shape>
 void launch_logits(const LaunchContext& gpu, const RouteArgs& args) {

@@ -46,6 +46,11 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
+// Returns the bytes of the codes and scales of `num_rows` rows.
+constexpr size_t bytes_of_rows(const BlockRows& rows, int num_rows) {
+  return static_cast<size_t>(num_rows) *
+         (row_bytes(rows) + sizeof *rows.scales * static_cast<size_t>(num_tiles(rows)));
+}
 // place_of_codes() returns the byte offset in a row's codes, and place_of_scale() that in a row's scales, of
 // the first terms of the 8 columns from column 8 * `eight` on. In MXFP8x2, the codes of the second terms are
 // half a tile after those of the first terms, and the second terms' scale is two bytes after the first terms'

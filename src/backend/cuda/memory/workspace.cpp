@@ -107,8 +107,15 @@ class WorkspacePlacer {
 
   void place_segments(Workspace& w) {
     take(w.attend_partials,
-         std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config_, options_.max_batch_tokens)));
+         std::max({kAttendScratchBytes / sizeof(float), num_split_sums(config_, options_.max_batch_tokens),
+                   (attended_block_bytes() + sizeof(float) - 1) / sizeof(float)}));
     w.segment_sums = w.attend_partials;
+  }
+  // Returns the bytes in which project_blocks() quantises the output of attention; 0 if no plan uses it.
+  size_t attended_block_bytes() const {
+    if (!prompt_activations_ || options_.dense.attention_output != Format::kMxfp4) return 0;
+    return bytes_of_rows({*prompt_activations_, config_.num_heads * config_.head_dim},
+                         options_.max_batch_tokens);
   }
 
   void place_counters(Workspace& w) {

@@ -56,7 +56,8 @@ struct Workspace {
   ActivationRoom attended, normed, gated;
   // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which attention has already read.
   Activations gathered;
-  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention needs.
+  // Scratch of qkv_split(), project_split() and project_blocks(), in the memory of attend_partials, which
+  // only attention needs.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};

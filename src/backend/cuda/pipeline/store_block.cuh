@@ -42,12 +42,9 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// Quantises and stores eight bfloat16 numbers from shared memory, like store_eight() above. `from` must be
-// 16-byte aligned.
+// Quantises and stores eight bfloat16 numbers, two per word, like store_eight() above.
 template <BlockFormat format>
-__device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
-                            const __nv_bfloat16* from) {
-  const uint4 words = *reinterpret_cast<const uint4*>(from);
+__device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, uint4 words) {
   const uint32_t pairs[]{words.x, words.y, words.z, words.w};
   float x[8];
 #pragma unroll
@@ -56,6 +53,12 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
     x[2 * i + 1] = __uint_as_float(pairs[i] & 0xFFFF0000u);
   }
   store_eight<format>(to, row, eight, is_there, x);
+}
+// Quantises and stores eight bfloat16 numbers from shared memory. `from` must be 16-byte aligned.
+template <BlockFormat format>
+__device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
+                            const __nv_bfloat16* from) {
+  store_eight<format>(to, row, eight, is_there, *reinterpret_cast<const uint4*>(from));
 }
 
 }  // namespace nibble::cuda

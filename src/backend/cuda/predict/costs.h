@@ -17,7 +17,8 @@ inline constexpr double kWeightsPerClock{26};
 
 // Fractions of ChipSpeeds::products_per_clock. wgmma: kWgmmaShare for matrices, kWgmmaAttendShare for
 // attention. mma.sync: kMmaShare (a guess), limited to kMostMmaProducts products per clock, which Hopper
-// reaches.
+// reaches. Block-scaled products run in the same pipeline, so they are assumed to reach the same fraction of
+// block_products_per_clock.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
 // kLaunchSeconds: time of a launch besides its transfers and products: launch boundaries, the latency of
@@ -25,7 +26,8 @@ inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.5
 // the previous one ends. On an H100, this is the difference between such launches and launches that overlap.
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
-// Largest number of rows of a step in which no separate launches compute norms.
-inline constexpr int kFusedNormRows{2};
+// Largest numbers of rows of a step in which no separate launches compute norms, and in which no products are
+// block-scaled.
+inline constexpr int kFusedNormRows{2}, kUnscaledRows{16};
 
 }  // namespace nibble::cuda

@@ -23,20 +23,37 @@ double real(Integer value) {
 }
 
 struct Reached {  // what a chip reads, converts and computes per microsecond
-  double bytes, cache_bytes, weights, flops, attend_flops;
+  double bytes, cache_bytes, weights, flops, attend_flops, block_flops;
   double launch_microseconds;
 };
 
-Reached reached_by(const ChipSpeeds& chip, const Target& target) {
-  constexpr double kFlopsPerProduct{2.0 * 16 * 8 * 16};
+// Returns the columns of activations that a block-scaled instruction multiplies.
+double columns_per_product(BlockFormat format) {
+  switch (format) {
+    case BlockFormat::kMxfp8x2:
+      return 16;  // two instructions for 32 columns
+    case BlockFormat::kMxfp8:
+      return 32;
+    case BlockFormat::kMxfp4:
+      break;
+  }
+  return 64;
+}
+
+Reached reached_by(const ChipSpeeds& chip, const Target& target,
+                   std::optional<BlockFormat> prompt_activations) {
+  constexpr double kFlopsPerColumn{2.0 * 16 * 8}, kFlopsPerProduct{16 * kFlopsPerColumn};
   const double clocks = target.num_multiprocessors * chip.clock_hz / kMicro,
-               products = chip.products_per_clock, by_mma = std::min(kMmaShare * products, kMostMmaProducts);
+               products = chip.products_per_clock, by_mma = std::min(kMmaShare * products, kMostMmaProducts),
+               by_blocks = std::min(kMmaShare * chip.block_products_per_clock, kMostMmaProducts);
   const bool by_wgmma = multiplies_by_wgmma(target);
   return {kReadShare * chip.read_bandwidth / kMicro,
           kCacheShare * chip.read_bandwidth / kMicro,
           kWeightsPerClock * clocks,
           (by_wgmma ? kWgmmaShare * products : by_mma) * kFlopsPerProduct * clocks,
           (by_wgmma ? kWgmmaAttendShare * products : by_mma) * kFlopsPerProduct * clocks,
+          prompt_activations ? by_blocks * columns_per_product(*prompt_activations) * kFlopsPerColumn * clocks
+                             : 0,
           (kLaunchSeconds + (target.has_dependent_launch ? 0 : kLaunchApartSeconds)) * kMicro};
 }
 
@@ -94,6 +111,35 @@ struct OwnModel {
   int num_gpus;
 };
 
+// Returns whether --prompt-activations applies to an operation of the step.
+bool can_scale_blocks(Operation operation, const StorageFormats& formats, const PredictedStep& step) {
+  const auto are = [&](Format weights, int num_rows) {
+    return weights == Format::kMxfp4 && num_rows > kUnscaledRows;
+  };
+  switch (operation) {
+    case Operation::kQkv:
+      return are(formats.qkv, step.num_rows());
+    case Operation::kProject:
+      return are(formats.attention_output, step.num_rows());
+    case Operation::kExpertsUp:
+    case Operation::kExpertsDown:
+      return are(formats.experts, step.num_rows());
+    case Operation::kUnembed:
+      return are(formats.unembedding, step.num_sequences);
+    default:
+      return false;
+  }
+}
+
+// Adds the launches and the bytes by which project quantises its input in every layer.
+void add_quantising(PredictedTime& project, const Reached& reached, const Config& config, int num_rows) {
+  constexpr double kBytes{4};  // of a number: read in bfloat16, written and read again
+  project.num_launches += config.num_layers;
+  project.serial += config.num_layers * reached.launch_microseconds;
+  project.memory +=
+      kBytes * config.num_layers * num_rows * config.num_heads * config.head_dim / reached.bytes;
+}
+
 std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel& model,
                                          const StorageFormats& formats, const PredictedStep& step) {
   const auto costs_in = [&](const StorageFormats& stored) {
@@ -124,7 +170,13 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
     time.bytes = static_cast<size_t>(hit * real(cost.bytes_touched()));
     time.memory += real(time.bytes) / (attends && step.num_tokens == 1 ? reached.cache_bytes : reached.bytes);
     time.issue = hit * real(weights[i].cost.weight_bytes) / reached.weights;
-    time.products = pairs * real(cost.flops) / (attends ? reached.attend_flops : reached.flops);
+    const bool scales_blocks = reached.block_flops > 0 && can_scale_blocks(operation, formats, step);
+    time.products = pairs * real(cost.flops) /
+                    (attends         ? reached.attend_flops
+                     : scales_blocks ? reached.block_flops
+                                     : reached.flops);
+    if (scales_blocks && operation == Operation::kProject)
+      add_quantising(time, reached, model.config, step.num_rows());
     found.push_back(time);
   }
   if (step.wants_next) found.push_back(launches(Operation::kSample));
@@ -177,7 +229,12 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
                           const PredictedSharing& sharing) {
   const DeviceCaps caps = known_gpu(gpu);
   const ChipSpeeds chip = known_speeds(gpu);
-  const Reached reached = reached_by(chip, target_of(caps, own));
+  if (own.prompt_activations && !caps.has_block_products)
+    throw InputError(
+        "--prompt-activations: {} has no block-scaled products. Software replaces them there, which is slow "
+        "and is not predicted; leave the flag out",
+        caps.name);
+  const Reached reached = reached_by(chip, target_of(caps, own), own.prompt_activations);
   const int num_gpus = own.num_ranks();
   StepPrediction found{{describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source,
                         caps.total_bytes, caps.is_integrated},

@@ -5,7 +5,8 @@
 //
 // bytes: those of weights, KV cache and activations. B, W, F: bytes read, weights converted and operations
 // done per second, that is the chip's rates (chip/caps.h) times the fractions that kernels reach (costs.h).
-// l: seconds per launch.
+// l: seconds per launch. With own.prompt_activations, F is the rate of block-scaled products for operations
+// with MXFP4 weights and more than 16 rows.
 #pragma once
 
 #include <string_view>
@@ -17,10 +18,11 @@
 namespace nibble::cuda {
 
 // Predicts a step on `gpu` (a name of caps.h), or on several such chips with shares in the ratio own.parts.
-// Also returns the chip's facts. Throws InputError if the chips cannot share the model or their link is
-// unknown. A step takes as long as its slowest share, plus its all-reduces. The backend divides every expert
-// by its units; a split by whole experts can be predicted too, from the largest expected load of a GPU in
-// each layer (model/shares/expert_load.h). An all-reduce of R rows of H numbers over N GPUs takes
+// Also returns the chip's facts. Throws InputError if the chips cannot share the model, if their link is
+// unknown, or if own.prompt_activations needs block-scaled products and the chip has none. A step takes as
+// long as its slowest share, plus its all-reduces. The backend divides every expert by its units; a split by
+// whole experts can be predicted too, from the largest expected load of a GPU in each layer
+// (model/shares/expert_load.h). An all-reduce of R rows of H numbers over N GPUs takes
 //
 //  a + 6 (N - 1) / N R H / w
 //

@@ -16,6 +16,7 @@
 #include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
+#include "backend/cuda/verify/kernel_input.h"
 #include "backend/cuda/verify/residual.h"
 #include "backend/cuda/verify/same_bits.h"
 
@@ -41,24 +42,6 @@ TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
 
-std::vector<uint16_t> bits_of(const Activations& normed) {
-  std::vector<uint16_t> bits(normed.size());
-  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
-                 [](float value) { return to_bf16(value).bits; });
-  return bits;
-}
-// Returns the norm in GPU memory, as the kernel's input. If the kernel computes the norm itself, returns
-// poisoned memory of the same size instead.
-DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
-  if (!subject.row.pass.takes_norm)
-    return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
-  const std::vector<uint16_t> bits = bits_of(normed);
-  return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
-}
-// Returns activations of `num_rows` rows (such as a norm) in the layout that the kernel reads.
-cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
-  return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
-}
 // Returns scratch memory for segment sums, which qkv_split() and project_split() store for few tokens.
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
@@ -136,17 +119,17 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   const Activations x = multiplied(subject, norm, T);
-  const DeviceArray<uint16_t> normed = given_norm(subject, x);
+  const KernelInput normed(subject, x);
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
-  QkvArgs args{norm.input(), given(subject, normed, T), matrix.strips(), device_bias.data(), T, parts.data(),
-               sums.data()};
+  QkvArgs args{norm.input(), normed.view(), matrix.strips(), device_bias.data(), T,
+               parts.data(), sums.data()};
   subject.launch(args);
   wait_for_stream(subject.stream(), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
-  const Products expected = matrix.times(x);
+  const Products expected = matrix.times(normed.multiplied());
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
@@ -157,6 +140,24 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
   compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
+}
+
+// Requires that project() gives the bits of `expected` after a short attention too.
+void check_after_short_attention(Comparison& comparison, const Subject& subject, ProjectArgs args,
+                                 const std::vector<float>& expected) {
+  const DeviceArray<float> parts(expected.size());
+  args.attended_chunks = 1;  // may make project() prefetch less at first (spares_attention())
+  args.parts = parts.data();
+  subject.launch(args);
+  wait_for_stream(subject.stream(), "checking project after a short attention");
+  const std::vector<float> actual = parts.read(comparison, "parts");
+  const int rows = args.residual.hidden;
+  for (int t = 0; t < args.num_tokens; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = static_cast<size_t>(t) * static_cast<size_t>(rows) + static_cast<size_t>(row);
+      comparison.equal("bits after a short attention", t, row, joined(subject, actual, at),
+                       joined(subject, expected, at));
+    }
 }
 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -173,7 +174,13 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
                                                                            : attended);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
+  Activations x(T, cols, attended);
+  std::optional<HostBlocks> blocks;
+  if (const auto format = block_format_of(subject.row)) {
+    blocks = quantise_rows(*format, T, cols, attended);
+    x = activations_of(*blocks, subject.gpu.target.has_block_products);
+  }
+  const DeviceArray<float> sums = blocks ? room_for_blocks(*blocks) : room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
   ProjectArgs args{given(subject, device_attended, T),
                    cols,
@@ -187,28 +194,17 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   wait_for_stream(subject.stream(), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
-  sums.read(comparison, "sums of segments");
-  const Products expected = matrix.times(Activations(T, cols, attended));
+  const std::vector<float> scratch = sums.read(comparison, "sums of segments");
+  if (blocks) compare_scratch(comparison, scratch, *blocks);
+  const Products expected = matrix.times(x);
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
-      const double x = residual.at(t, row), b = bias[static_cast<size_t>(row)];
-      comparison.near({"x", t, row}, joined(subject, actual, at), x + b + expected.sums[at],
-                      with_rest(expected.bounds[at], expected.sums[at], x, b));
+      const double before = residual.at(t, row), b = bias[static_cast<size_t>(row)];
+      comparison.near({"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
+                      with_rest(expected.bounds[at], expected.sums[at], before, b));
     }
-  const DeviceArray<float> parts_after_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  ProjectArgs after_short_args = args;
-  after_short_args.attended_chunks = 1;  // may make project() prefetch less at first (spares_attention())
-  after_short_args.parts = parts_after_short.data();
-  subject.launch(after_short_args);
-  wait_for_stream(subject.stream(), "checking project after a short attention");
-  const std::vector<float> after_short = parts_after_short.read(comparison, "parts");
-  for (int t = 0; t < T; ++t)
-    for (int row = 0; row < rows; ++row) {
-      const size_t at = expected.at(t, row);
-      comparison.equal("bits after a short attention", t, row, joined(subject, after_short, at),
-                       joined(subject, actual, at));
-    }
+  check_after_short_attention(comparison, subject, args, actual);
   const DeviceArray<uint16_t> natural(attended);
   args.attended = bf16(natural);
   compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
@@ -372,10 +368,9 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
   Activations x = norm.normed(rows);
   if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
-  const DeviceArray<uint16_t> normed = given_norm(subject, x);
+  const KernelInput normed(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  UnembedArgs args{norm.input(),    device_rows.data(), num_rows,
-                   matrix.strips(), logits.data(),      given(subject, normed, num_rows)};
+  UnembedArgs args{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data(), normed.view()};
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
   args.deals = deals.data();
   subject.launch(args);
@@ -383,7 +378,7 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");
-  const Products expected = matrix.times(x);
+  const Products expected = matrix.times(normed.multiplied());
   for (int t = 0; t < num_rows; ++t)
     for (int row = 0; row < vocab; ++row) {
       const size_t at = expected.at(t, row);

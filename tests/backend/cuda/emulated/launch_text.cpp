@@ -82,6 +82,7 @@ void put(Text& to, const RmsNormArgs& a) {
 void put(Text& to, const QkvArgs& a) {
   to("norm", a.norm);
   put(to, "normed", "image_rows", a.normed);
+  to("normed_blocks", blocks_of(a.normed));
   to("weights", a.weights)("bias", a.bias)("num_tokens", a.num_tokens)("parts", a.parts)("sums", a.sums)(
       "ahead", a.ahead);
 }
@@ -106,6 +107,7 @@ void put(Text& to, const AttendTilesArgs& a) {
 }
 void put(Text& to, const ProjectArgs& a) {
   put(to, "attended", "image_rows", a.attended);
+  to("attended_blocks", blocks_of(a.attended));
   to("cols", a.cols)("residual", a.residual);
   to("weights", a.weights)("bias", a.bias)("num_tokens", a.num_tokens)("parts", a.parts)("sums", a.sums);
   to("attended_chunks", a.attended_chunks);
@@ -137,6 +139,7 @@ void put(Text& to, const ExpertsDownArgs& a) {
 void put(Text& to, const UnembedArgs& a) {
   to("norm", a.norm)("rows", a.rows)("num_rows", a.num_rows)("weights", a.weights)("logits", a.logits);
   put(to, "normed", "image_rows", a.normed);
+  to("normed_blocks", blocks_of(a.normed));
   to("row_stride", a.row_stride)("deals", a.deals);
 }
 

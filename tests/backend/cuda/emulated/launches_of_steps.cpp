@@ -69,6 +69,16 @@ std::vector<Case> cases() {
                    .gpu = "sm_120",
                    .split = Split::kUnits,
                    .prompt_activations = BlockFormat::kMxfp8x2});
+  for (const char* gpu : {"sm_90", "sm_120", "sm_121"})
+    cases.push_back({.name = fmt::format("{}/mxfp4/mxfp8", gpu),
+                     .gpu = gpu,
+                     .dense = kMxfp4,
+                     .prompt_activations = BlockFormat::kMxfp8});
+  cases.push_back({.name = "sm_120/mxfp4/mxfp4/own-sequences",
+                   .gpu = "sm_120",
+                   .dense = kMxfp4,
+                   .split = Split::kSequences,
+                   .prompt_activations = BlockFormat::kMxfp4});
   cases.push_back({.name = "sm_90/99-kb", .gpu = "sm_90", .shared_budget = 99});
   cases.push_back({.name = "sm_90/163-kb", .gpu = "sm_90", .shared_budget = 163});
   return cases;
@@ -313,11 +323,13 @@ uint32_t hash_of(const std::string& text) {
 }
 
 // Names of steps, and the files that hold their lists of launches.
-const std::map<std::string, std::string> kListed{{"sm_90 decode-4 1", "sm_90-decode-1.txt"},
-                                                 {"sm_90 decode-4 8", "sm_90-decode-8.txt"},
-                                                 {"sm_90/two-ranks decode-4 16", "sm_90-two-ranks-16.txt"},
-                                                 {"sm_90 prompt 1024", "sm_90-prompt-1024.txt"},
-                                                 {"sm_120/mxfp8 prompt 64", "sm_120-mxfp8-64.txt"}};
+const std::map<std::string, std::string> kListed{
+    {"sm_90 decode-4 1", "sm_90-decode-1.txt"},
+    {"sm_90 decode-4 8", "sm_90-decode-8.txt"},
+    {"sm_90/two-ranks decode-4 16", "sm_90-two-ranks-16.txt"},
+    {"sm_90 prompt 1024", "sm_90-prompt-1024.txt"},
+    {"sm_120/mxfp8 prompt 64", "sm_120-mxfp8-64.txt"},
+    {"sm_120/mxfp4/mxfp8 prompt 64", "sm_120-mxfp4-mxfp8-64.txt"}};
 constexpr const char* kFolder{"tests/backend/cuda/emulated/launches/"};
 
 // Calls f(step, num_tokens, launches) for every step of a case.

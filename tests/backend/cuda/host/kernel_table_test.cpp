@@ -98,6 +98,7 @@ TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
       if (block_format_of(row) != format) continue;
       EXPECT_TRUE(operations.insert(row.operation).second) << name(row);
       EXPECT_EQ(row.activations, format_of(format));
+      EXPECT_EQ(row.weights, Format::kMxfp4) << name(row);
       const auto beside = [&](const KernelRow& other) {
         return !block_format_of(other) && other.operation == row.operation && other.weights == row.weights &&
                other.from_rows == row.from_rows && other.to_rows == row.to_rows &&
@@ -106,7 +107,8 @@ TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
       EXPECT_TRUE(std::any_of(kernel_rows().begin(), kernel_rows().end(), beside)) << name(row);
       for (const Family family : kFamilies) EXPECT_TRUE(row.families.include(family)) << name(row);
     }
-    EXPECT_EQ(operations, (std::set{Operation::kExpertsUp, Operation::kExpertsDown}));
+    EXPECT_EQ(operations, (std::set{Operation::kQkv, Operation::kProject, Operation::kExpertsUp,
+                                    Operation::kExpertsDown, Operation::kUnembed}));
   }
 }
 

@@ -203,6 +203,21 @@ TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
             without + more(BlockFormat::kMxfp8));
 }
 
+// project_blocks() quantises 4,096 columns, 64 tiles, in attention's 64 MB. More than 7,710 rows with two
+// terms take more than that.
+TEST(CudaLimits, AttentionsOutputIsQuantisedInMemoryOfAttention) {
+  const Config config = *named_config("gpt-oss-20b");
+  BackendOptions options = room_for(8192);
+  const auto bytes = [&](Format output, int max_batch_tokens) {
+    options.dense.attention_output = output;
+    options.max_batch_tokens = max_batch_tokens;
+    return workspace_bytes(config, options, {.prompt_activations = BlockFormat::kMxfp8x2});
+  };
+  EXPECT_EQ(bytes(Format::kMxfp4, 4096), bytes(Format::kBf16, 4096));
+  EXPECT_EQ(bytes(Format::kMxfp4, 8192) - bytes(Format::kBf16, 8192),
+            size_t{8192} * 64 * (128 + 4) - (size_t{64} << 20));
+}
+
 // Returns a head with the sizes in the public files: an MLP of 17,280, 64 heads, 32,000 tokens, and the
 // model's embedding.
 DraftHead public_head() {

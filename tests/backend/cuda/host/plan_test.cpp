@@ -83,29 +83,35 @@ TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
   EXPECT_EQ(choices(plan).size(), plan.chosen().size());
 }
 
-Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
-  BackendOptions options;
-  options.max_batch_tokens = kMaxTokens;
+Plan plan_with(std::optional<BlockFormat> activations, const char* gpu, Format dense = Format::kBf16) {
+  const BackendOptions options = options_with(dense, Format::kBf16);
   return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", {activations}};
 }
 
 // Steps of few tokens run on decode kernels, whose table rows stay the same.
-TEST(CudaPlan, UsesTheRequestedPromptActivations) {
-  for (const char* gpu : {"gb10", "b200", "a100"})
-    for (const BlockFormat format : kBlockFormats) {
-      const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
-      for (const Operation operation : kOperations)
-        for (int rows = 1; rows <= kMaxTokens; ++rows) {
-          const KernelRow *row = plan.find(operation, rows), *other = plain.find(operation, rows);
-          const bool is_asked_for = rows > kFewTokens && (operation == Operation::kExpertsUp ||
-                                                          operation == Operation::kExpertsDown);
-          ASSERT_EQ(count_rows(plan, operation, rows), count_rows(plain, operation, rows));
-          ASSERT_EQ(row == other, !is_asked_for) << nibble::name(operation) << " of " << rows;
-          if (is_asked_for) {
-            ASSERT_EQ(block_format_of(*row), format);
+TEST(CudaPlan, UsesTheRequestedPromptActivationsWhereWeightsAreMxfp4) {
+  for (const std::string& gpu : known_gpu_names()) {
+    if (multiplies_by_wgmma(target_of(known_gpu(gpu), {}))) continue;  // other plans have images
+    for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+      for (const BlockFormat format : kBlockFormats) {
+        const Plan plan = plan_with(format, gpu.c_str(), dense), plain = plan_with({}, gpu.c_str(), dense);
+        for (const Operation operation : kOperations)
+          for (int rows = 1; rows <= kMaxTokens; ++rows) {
+            const KernelRow *row = plan.find(operation, rows), *other = plain.find(operation, rows);
+            const bool is_dense = operation == Operation::kQkv || operation == Operation::kProject ||
+                                  operation == Operation::kUnembed,
+                       is_of_experts =
+                           operation == Operation::kExpertsUp || operation == Operation::kExpertsDown,
+                       is_asked_for =
+                           rows > kFewTokens && (is_of_experts || (is_dense && dense == Format::kMxfp4));
+            ASSERT_EQ(count_rows(plan, operation, rows), count_rows(plain, operation, rows));
+            ASSERT_EQ(row == other, !is_asked_for) << nibble::name(operation) << " of " << rows;
+            if (is_asked_for) {
+              ASSERT_EQ(block_format_of(*row), format);
+            }
           }
-        }
-    }
+      }
+  }
 }
 
 // A large GPU with the limits of a GB10 checks and times the kernels that a GB10 runs.
@@ -134,9 +140,11 @@ TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
 
 // wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
 TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
-  const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
-  for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
-  EXPECT_EQ(plan.row(Operation::kRoute, kWideTokens).pass.columns, 64);
+  for (const Format dense : {Format::kBf16, Format::kMxfp4}) {
+    const Plan plan = plan_with(BlockFormat::kMxfp8, "h200", dense);
+    for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
+    EXPECT_EQ(plan.row(Operation::kRoute, kWideTokens).pass.columns, 64);
+  }
 }
 
 TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
@@ -150,6 +158,7 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
     EXPECT_EQ(num_by_twin(plan_with(BlockFormat::kMxfp8x2, gpu)), 0) << gpu;
   for (const char* gpu : {"h200", "b200", "rtx4090"}) {
     EXPECT_EQ(num_by_twin(plan_with(BlockFormat::kMxfp8x2, gpu)), 2) << gpu;
+    EXPECT_EQ(num_by_twin(plan_with(BlockFormat::kMxfp8x2, gpu, Format::kMxfp4)), 5) << gpu;
     EXPECT_EQ(num_by_twin(plan_with({}, gpu)), 0) << gpu;
   }
 }

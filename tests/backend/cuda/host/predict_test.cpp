@@ -2,16 +2,21 @@
 // measurements, and tests/e2e/test_cli.py limits their errors. Needs no GPU.
 #include "backend/cuda/predict/predict.h"
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/predict/batch_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "tests/error_of.h"
 
 namespace nibble::cuda {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 StorageFormats stored_as(Format dense, Format kv = Format::kBf16) {
@@ -115,6 +120,62 @@ TEST(CudaPredict, APromptIsBoundByProducts) {
   const CudaOptions small{.shared_budget = 99};
   EXPECT_GT(time_on("h200", kPrompt, {}, small), 1.5 * time_on("h200", kPrompt));
   EXPECT_EQ(time_on("h200", kDecode, {}, small), time_on("h200", kDecode));
+}
+
+// Instructions of all block-scaled formats have the same rate. One multiplies 32 columns of MXFP8 or 64 of
+// MXFP4, where one of bfloat16 multiplies 16. GeForce chips throttle bfloat16 to half of that rate.
+TEST(CudaPredict, BlockScaledProductsOfMxfp4WeightsTakeTheirOwnRate) {
+  constexpr Operation kScaled[]{Operation::kQkv, Operation::kProject, Operation::kExpertsUp,
+                                Operation::kExpertsDown};
+  constexpr PredictedStep kPrompt{2048, 2048, true};
+  const StorageFormats all = stored_as(Format::kMxfp4);
+  for (const auto& [gpu, throttle] :
+       {std::pair("gb10", 1), std::pair("pro6000", 1), std::pair("rtx5090", 2)}) {
+    const auto plain = predicted_for(gpu, kPrompt, all);
+    for (const auto& [format, factor] :
+         {std::pair(BlockFormat::kMxfp8x2, 1), std::pair(BlockFormat::kMxfp8, 2),
+          std::pair(BlockFormat::kMxfp4, 4)}) {
+      const auto scaled = predicted_for(gpu, kPrompt, all, {.prompt_activations = format});
+      for (const Operation operation : kScaled)
+        EXPECT_NEAR(operation_of(plain, operation).products / operation_of(scaled, operation).products,
+                    throttle * factor, 1e-9)
+            << name(operation) << " on " << gpu;
+      for (const PredictedTime& row : scaled)
+        if (std::find(std::begin(kScaled), std::end(kScaled), row.operation) == std::end(kScaled)) {
+          EXPECT_EQ(row.total(), operation_of(plain, row.operation).total())
+              << name(row.operation) << " on " << gpu;
+        }
+      EXPECT_EQ(operation_of(scaled, Operation::kProject).num_launches, 2 * 36);
+    }
+  }
+}
+
+TEST(CudaPredict, BlockScaledProductsAreThoseOfStepsOfManyRowsWithMxfp4Weights) {
+  const auto changes = [](const PredictedStep& step, const StorageFormats& formats, Operation operation) {
+    return operation_of(predicted_for("gb10", step, formats), operation).products !=
+           operation_of(predicted_for("gb10", step, formats, {.prompt_activations = BlockFormat::kMxfp8}),
+                        operation)
+               .products;
+  };
+  for (const int rows : {kFewTokens, kFewTokens + 1}) {
+    const bool is_many = rows > kFewTokens;
+    for (const PredictedStep& step : {PredictedStep{rows, 64, true}, PredictedStep{1, 64, true, rows}}) {
+      EXPECT_EQ(changes(step, stored_as(Format::kMxfp4), Operation::kQkv), is_many) << rows;
+      EXPECT_EQ(changes(step, stored_as(Format::kMxfp4), Operation::kUnembed),
+                step.num_sequences > kFewTokens);
+      EXPECT_EQ(changes(step, stored_as(Format::kBf16), Operation::kExpertsUp), is_many) << rows;
+      for (const Format dense : {Format::kBf16, Format::kE4m3})
+        for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kUnembed})
+          EXPECT_FALSE(changes(step, stored_as(dense), operation)) << rows;
+    }
+  }
+}
+
+TEST(CudaPredict, ChipsWithoutBlockScaledProductsAreRefusedThem) {
+  for (const char* gpu : {"h200", "b200", "rtx4090"})
+    EXPECT_THAT(
+        error_of([&] { predicted_for(gpu, kDecode, {}, {.prompt_activations = BlockFormat::kMxfp8}); }),
+        AllOf(HasSubstr("--prompt-activations"), HasSubstr(known_gpu(gpu).name)));
 }
 
 TEST(CudaPredict, NormsOfFewRowsTakeNoLaunches) {

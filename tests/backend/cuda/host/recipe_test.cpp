@@ -11,9 +11,11 @@ constexpr int kMostRecipeTokens{2048};
 constexpr Sharing kAlone{}, kByPeers{true, true, false}, kByNccl{true, false, false},
     kOfSequences{true, true, true};
 
-Plan plan_for_recipes(const std::string& gpu, std::optional<BlockFormat> prompt_activations = {}) {
+Plan plan_for_recipes(const std::string& gpu, std::optional<BlockFormat> prompt_activations = {},
+                      const DenseFormats& dense = {}) {
   BackendOptions options;
   options.max_batch_tokens = kMostRecipeTokens;
+  options.dense = dense;
   return {*named_config("gpt-oss-120b"),
           options,
           target_of(known_gpu(gpu), {}),
@@ -48,8 +50,10 @@ TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
     for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kRoute,
                                       Operation::kExpertsUp, Operation::kExpertsDown})
       EXPECT_EQ(plan.row(operation, tokens).pass.takes_image,
-                recipe.attention_activations == ActivationLayout::kImage);
-    EXPECT_EQ(recipe.expert_activations, recipe.attention_activations);
+                recipe.qkv_activations == ActivationLayout::kImage);
+    EXPECT_EQ(recipe.expert_activations, recipe.qkv_activations);
+    EXPECT_EQ(recipe.attended_activations, recipe.qkv_activations);
+    EXPECT_FALSE(recipe.project_quantises);
     EXPECT_EQ(plan.row(Operation::kExpertsUp, tokens).launcher.index() ==
                   plan.row(Operation::kRoute, tokens).launcher.index(),
               recipe.routing == RoutingBy::kSameLaunch);
@@ -93,8 +97,33 @@ TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
     if (recipe.expert_activations == ActivationLayout::kBlocks) {
       EXPECT_EQ(recipe.experts_norm, NormIn::kOwnLaunch) << tokens;
     }
-    EXPECT_EQ(recipe.attention_activations, ActivationLayout::kRows) << tokens;
+    EXPECT_EQ(recipe.qkv_activations, ActivationLayout::kRows) << tokens;
   }
+}
+
+// Dense layers of other formats read bfloat16. Attention always writes bfloat16.
+TEST(CudaRecipe, DenseLayersInMxfp4ReadBlockScaledActivationsOfManyRows) {
+  for (const Format qkv : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+    for (const Format output : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+      for (const char* gpu : {"gb10", "rtx5090", "h200", "a100"}) {
+        const Plan plan = plan_for_recipes(gpu, BlockFormat::kMxfp8, {qkv, output, qkv});
+        for (int tokens = 1; tokens <= kMostRecipeTokens; ++tokens) {
+          SCOPED_TRACE(std::string(gpu) + ", tokens: " + std::to_string(tokens));
+          const StepRecipe recipe = recipe_for(plan, tokens);
+          const bool is_many = tokens > kFewTokens;
+          const ActivationLayout expected =
+              is_many && qkv == Format::kMxfp4 ? ActivationLayout::kBlocks : ActivationLayout::kRows;
+          EXPECT_EQ(recipe.qkv_activations, expected);
+          EXPECT_EQ(recipe.attended_activations, ActivationLayout::kRows);
+          EXPECT_EQ(recipe.project_quantises, is_many && output == Format::kMxfp4);
+          const UnembedRecipe logits = unembed_recipe(plan, 201088, 2880, tokens);
+          EXPECT_EQ(logits.activations, expected);
+          if (expected == ActivationLayout::kBlocks) {  // only rms_norm() writes block-scaled norms
+            EXPECT_EQ(recipe.attention_norm, NormIn::kOwnLaunch);
+            EXPECT_EQ(logits.norm, NormIn::kOwnLaunch);
+          }
+        }
+      }
 }
 
 // A step must not overwrite data that it still reads: the sum over ranks is left in x only if no kernel

@@ -71,7 +71,7 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
         EXPECT_EQ(plan.find(kRmsNorm, rows) != nullptr, step.experts_norm != NormIn::kReader);
         EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, step.group_size);
         EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image,
-                  step.attention_activations == ActivationLayout::kImage);
+                  step.qkv_activations == ActivationLayout::kImage);
         EXPECT_EQ(step.routing == RoutingBy::kSameLaunch, kernels.of_rows == kOwnNorms);
       }
       const std::string_view router = kernels.find(kRoute)->kernel, qkv = kernels.find(kQkv)->kernel;
