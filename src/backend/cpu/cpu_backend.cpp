@@ -214,7 +214,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     const ptrdiff_t vocab = logits.shape[1];
     if (batch.want_logits)
       result.logits.insert(result.logits.end(), logits.data, logits.data + logits.shape[0] * vocab);
-    for_each(pool_, logits.shape[0], static_cast<double>(logits.shape[0] * vocab), [&](ptrdiff_t o, int) {
+    for_each(machine_, logits.shape[0], static_cast<double>(logits.shape[0] * vocab), [&](ptrdiff_t o, int) {
       const size_t index = first + o;
       if (outputs[index].row->sample)
         result.outputs[index] =
@@ -226,8 +226,11 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     drafter_->start(std::ssize(rows));
     tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
   }
-  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap,
-           links_.get(), batch.is_unneeded});
+  const StepStop stop(links_ ? nullptr : batch.is_unneeded);  // ranks compute each step to its end
+  Machine machine = machine_;
+  machine.stop = &stop;
+  forward(
+      {machine, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
   check_unchanged(model_.weights->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,
