@@ -213,6 +213,20 @@ def test_programs_are_compiled_with_the_debian_packages_of_the_library(packages,
     assert told == ANSWER + ANSWER, "both programs answer, and purging leaves nothing"
 
 
+@pytest.mark.parametrize("name, architecture", [("nibble", "amd64"), ("libnibble0", "amd64"), ("libnibble-dev", "all")])
+def test_a_debian_package_with_the_cuda_backend_replaces_the_one_without(unpacked, tmp_path, name, architecture):
+    """Made from the files of a build without that backend, because only names and relations are tested."""
+    fields = {}
+    for package, other in ((name, f"{name}-cuda"), (f"{name}-cuda", name)):
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+        succeed(ROOT / "tools/packaging/debian/package", unpacked, "0.1.0", package, architecture, tmp_path / f"{package}.deb", env=environment)
+        fields[package] = dict(line.split(": ", 1) for line in succeed("dpkg-deb", "-f", tmp_path / f"{package}.deb").splitlines() if not line.startswith(" "))
+        assert fields[package]["Package"] == package
+        assert fields[package]["Conflicts"] == fields[package]["Replaces"] == other
+    if name == "libnibble-dev":
+        assert fields["libnibble-dev-cuda"]["Depends"] == "libnibble0-cuda (= 0.1.0)"
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
     succeed("dpkg-deb", "-x", deb(packages, "nibble"), tmp_path)
