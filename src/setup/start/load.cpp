@@ -71,6 +71,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   std::unique_ptr<Backend> backend = setup.backend->making.make(
       prepare_weights(model, setup, options.links.get(), watch), options, own_options(setup, model.config));
   if (model.weights) check_unchanged(model.weights->files);
+  check_unchanged(model.adapter_files);
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
   log_kernels(*backend, model.source.name);
   return backend;
