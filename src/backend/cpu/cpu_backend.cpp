@@ -58,10 +58,11 @@ void check_fits(const PackedModel& model) {
   }
 }
 
-PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& dense, bool int8,
+PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options, bool int8,
                     const Kernels& kernels, ThreadPool& pool) {
-  if (!int8) return {quantise_dense(std::move(weights), dense, pool), {}, {}};
-  return pack_model(std::move(weights), dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
+  if (!int8) return {quantise_dense(std::move(weights), options.dense, pool), {}, {}};
+  return pack_model(std::move(weights), options.dense, kernels.strip(Format::kMxfp4)->strip_rows, pool,
+                    options.report_upload);
 }
 
 // Returns whether the experts of some layer are not in strips.
@@ -77,7 +78,7 @@ class CpuBackend final : public Backend {
       : pool_(options.num_threads),
         isa_(isa_of(cpu_options.isa)),
         machine_{choose_kernels(isa_, cpu_options.tuning.tile_from_tokens), pool_, cpu_options.tuning},
-        model_(prepare(std::move(weights), options.dense, takes_int8(cpu_options), machine_.kernels, pool_)),
+        model_(prepare(std::move(weights), options, takes_int8(cpu_options), machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_pages),
