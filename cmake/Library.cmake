@@ -1,7 +1,7 @@
 # libnibble.so.0: the C API of src/library/nibble.h over the same objects as the program. Exports only the symbols of
 # libnibble.map. libnibble.a: the same objects as one archive, for programs that have the library in them. cmake --install
 # installs the first with the headers and the files for find_package(nibble) and pkg-config, as the component "library",
-# and the second as the component "static_library".
+# and the second as the component "static_library". Only that installation builds libnibble.a.
 set(library_exports ${CMAKE_SOURCE_DIR}/src/library/libnibble.map)
 add_library(nibble_shared SHARED $<TARGET_OBJECTS:nibble_library>)
 target_link_libraries(nibble_shared PRIVATE nibble_library)
@@ -36,7 +36,7 @@ endfunction()
 
 nibble_floors_of(nibble_library library_floors)
 list(TRANSFORM library_floors REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE library_objects)
-add_library(nibble_static STATIC ${library_objects})
+add_library(nibble_static STATIC EXCLUDE_FROM_ALL ${library_objects})
 set_target_properties(nibble_static PROPERTIES
   OUTPUT_NAME nibble LINKER_LANGUAGE CXX ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
 # The libraries that a program with libnibble.a links too: for CMake, and for pkg-config.
@@ -49,7 +49,10 @@ if(NIBBLE_CUDA)
   set(library_finds "include(CMakeFindDependencyMacro)\n  find_dependency(CUDAToolkit 13)\n  ")
 endif()
 
-install(TARGETS nibble_static ARCHIVE DESTINATION lib COMPONENT static_library OPTIONAL)
+install(CODE "execute_process(
+  COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target nibble_static COMMAND_ERROR_IS_FATAL ANY)"
+  COMPONENT static_library)
+install(TARGETS nibble_static ARCHIVE DESTINATION lib COMPONENT static_library)
 install(TARGETS nibble_shared LIBRARY DESTINATION lib NAMELINK_COMPONENT library COMPONENT library)
 install(FILES src/library/nibble.h src/library/nibble.hpp DESTINATION include COMPONENT library)
 

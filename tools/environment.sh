@@ -4,7 +4,7 @@ kBuildPackages="g++ cmake ninja-build pkg-config ca-certificates git
   libcli11-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libfmt-dev libspdlog-dev libboost1.81-dev
   prometheus-cpp-dev libedit-dev libsodium-dev libtomlplusplus-dev libjs-katex libjs-highlight.js"
 kTestPackages="libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14
-  python3 python3-venv gzip curl ccache mandoc chromium chromium-driver node-typescript"
+  python3 python3-venv gzip curl ccache mandoc chromium chromium-driver node-typescript buildah"
 
 # So that objects in ccache also serve other clones of the project, and the preset cuda reuses the host objects of
 # release.

@@ -49,7 +49,7 @@ struct BackendOptions {
   // Links to the other ranks, if the backend has one rank's share of the weights
   // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.
   std::shared_ptr<RankLinks> links{};
-  // Called while weights are uploaded to a device, with the bytes uploaded so far and in total. Not set: no
+  // Called while weights are uploaded to a device (in bytes) or packed for a CPU (in layers). Not set: no
   // report.
   ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).

@@ -14,11 +14,13 @@
 #include "cli/nodes.h"
 #include "cli/serve_facts.h"
 #include "cli/standard_streams.h"
+#include "cli/terminal/loading_lines.h"
 #include "cli/version.h"
 #include "core/console/output.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
 #include "core/program/log.h"
+#include "core/system/clock.h"
 #include "core/text/bytes_text.h"
 #include "core/threads/thread_pool.h"
 #include "harmony/control_tokens.h"
@@ -145,6 +147,14 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   return server_options;
 }
 
+// Returns what reports loading to clients of /health and, in a log, in lines.
+ReportProgress watch_loading(server::Server& server) {
+  return [&server, lines = LoadingLines(stderr), watch = Stopwatch()](size_t done, size_t total) mutable {
+    server.report_loading(done, total);
+    lines.report(done, total, watch.seconds());
+  };
+}
+
 int serve(const ServeOptions& options, const Settings& settings) {
   outlive_the_terminal();
   const server::ServerOptions server_options = server_options_of(options, settings);
@@ -175,8 +185,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   const std::vector<size_t> budgets = memory_budgets(setup);
   BackendOptions room = serving_options(model, setup, capacity, budgets);
   if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
-  const std::unique_ptr<Backend> backend =
-      load(model, setup, room, [&server](size_t done, size_t total) { server.report_loading(done, total); });
+  const std::unique_ptr<Backend> backend = load(model, setup, room, watch_loading(server));
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };

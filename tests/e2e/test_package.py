@@ -15,6 +15,8 @@ import time
 
 import pytest
 
+from ports import free_ports
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/package"
 QUESTION = ("run", "tiny", "--temperature", "0", "-p", "What is 17 + 25?")
@@ -211,6 +213,20 @@ def test_programs_are_compiled_with_the_debian_packages_of_the_library(packages,
     assert told == ANSWER + ANSWER, "both programs answer, and purging leaves nothing"
 
 
+@pytest.mark.parametrize("name, architecture", [("nibble", "amd64"), ("libnibble0", "amd64"), ("libnibble-dev", "all")])
+def test_a_debian_package_with_the_cuda_backend_replaces_the_one_without(unpacked, tmp_path, name, architecture):
+    """Made from the files of a build without that backend, because only names and relations are tested."""
+    fields = {}
+    for package, other in ((name, f"{name}-cuda"), (f"{name}-cuda", name)):
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+        succeed(ROOT / "tools/packaging/debian/package", unpacked, "0.1.0", package, architecture, tmp_path / f"{package}.deb", env=environment)
+        fields[package] = dict(line.split(": ", 1) for line in succeed("dpkg-deb", "-f", tmp_path / f"{package}.deb").splitlines() if not line.startswith(" "))
+        assert fields[package]["Package"] == package
+        assert fields[package]["Conflicts"] == fields[package]["Replaces"] == other
+    if name == "libnibble-dev":
+        assert fields["libnibble-dev-cuda"]["Depends"] == "libnibble0-cuda (= 0.1.0)"
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
     succeed("dpkg-deb", "-x", deb(packages, "nibble"), tmp_path)
@@ -346,6 +362,107 @@ def test_the_image_has_the_layout_of_the_specification_and_answers(packages, tmp
     assert in_image(*QUESTION) == ANSWER
     told = in_image("serve", "tiny", "--host", "0.0.0.0", "--port", "8000", "--shutdown-delay", "5", "--check")
     assert told.startswith("tiny can be served.")
+
+
+# Container tools. Each gets storage of its own, so that nothing stays behind.
+
+
+def needs(*programs):
+    missing = [program for program in programs if not shutil.which(program)]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+@needs("skopeo")
+@pytest.mark.parametrize("transport", ["oci-archive", "docker-archive"])
+def test_skopeo_reads_the_image_in_both_formats(packages, transport):
+    image = f"{transport}:{only(packages, '-oci.tar')}"
+    described = json.loads(succeed("skopeo", "inspect", image))
+    assert (described["Os"], described["Architecture"], len(described["Layers"])) == ("linux", "amd64", 2)
+    assert described["Labels"]["org.opencontainers.image.title"] == "nibble"
+    config = json.loads(succeed("skopeo", "inspect", "--config", image))
+    assert config["config"]["Entrypoint"] == ["/usr/bin/nibble"] and len(config["history"]) == len(config["rootfs"]["diff_ids"])
+
+
+@needs("skopeo")
+def test_skopeo_finds_the_image_by_name_and_copies_it(packages, tmp_path):
+    image = only(packages, "-oci.tar")
+    version = image.name.split("-")[1]
+    for name in (f"oci-archive:{image}:{version}", f"docker-archive:{image}:nibble:{version}"):
+        copy = tmp_path / name.split(":")[0]
+        succeed("skopeo", "copy", "-q", name, f"dir:{copy}")  # checks each digest
+        manifest = json.loads((copy / "manifest.json").read_text())
+        assert all((copy / layer["digest"].removeprefix("sha256:")).stat().st_size == layer["size"] for layer in manifest["layers"])
+
+
+@needs("buildah")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the root folder")
+def test_buildah_runs_the_image(packages, tmp_path):
+    """With isolation by chroot alone, which needs no cgroups and no other privileges, so that it works inside a container."""
+    buildah = ("buildah", "--root", tmp_path / "storage", "--runroot", tmp_path / "run", "--storage-driver", "vfs")
+    for transport in ("oci-archive", "docker-archive"):
+        container = succeed(*buildah, "from", f"{transport}:{only(packages, '-oci.tar')}").splitlines()[-1]
+        told = succeed(*buildah, "run", "--isolation", "chroot", container, "--", "/usr/bin/nibble", "--version")
+        assert told.startswith("nibble ") and "backends:" in told
+        assert succeed(*buildah, "run", "--isolation", "chroot", container, "--", "/usr/bin/nibble", *QUESTION) == ANSWER
+        succeed(*buildah, "rm", container)
+
+
+class Podman:
+    """Podman with storage in `folder`. What a sandbox does not grant (cgroups, resource limits) skips the test that needs it."""
+
+    # runc also takes hosts with both versions of cgroups, which crun refuses.
+    RUNTIME = ("--runtime", "runc") if shutil.which("runc") else ()
+    # Podman's own limits are higher than this process may set without CAP_SYS_RESOURCE.
+    RUN = ("run", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--read-only")
+    DENIED = "setrlimit|cgroup|not permitted|permission denied|clone|unshare|iptables|netavark|newuidmap"
+
+    def __init__(self, folder):
+        self.command = ("podman", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", *self.RUNTIME)
+
+    def __call__(self, *arguments):
+        done = run(*self.command, *arguments)
+        if done.returncode in (125, 126) and re.search(self.DENIED, done.stderr, re.IGNORECASE):
+            pytest.skip(f"podman cannot run containers here: {done.stderr.strip().splitlines()[-1]}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def podman(packages, tmp_path_factory):
+    podman = Podman(tmp_path_factory.mktemp("podman"))
+    loaded = podman("load", "-q", "-i", only(packages, "-oci.tar"))
+    assert re.fullmatch(r"Loaded image: docker.io/library/nibble:[0-9.]+\n", loaded)
+    yield podman
+    podman("rmi", "--all", "--force")
+
+
+def image_name(packages):
+    return "nibble:" + only(packages, "-oci.tar").name.split("-")[1]
+
+
+@needs("podman")
+def test_podman_loads_the_image_and_runs_it(podman, packages):
+    name = image_name(packages)
+    [listed] = json.loads(podman("image", "inspect", name))
+    assert listed["User"] == "65532:65532" and listed["Architecture"] == "amd64" and listed["Config"]["Entrypoint"] == ["/usr/bin/nibble"]
+    assert podman(*podman.RUN, "--rm", "--network", "none", name, "--version").startswith("nibble ")
+    assert podman(*podman.RUN, "--rm", "--network", "none", name, *QUESTION) == ANSWER
+
+
+@needs("podman")
+def test_podman_serves_a_mounted_model_by_the_default_command_and_stops_it(podman, packages, tmp_path):
+    models, port = tmp_path / "models", free_ports(1)[0]
+    shutil.copytree(ROOT / "models/tiny-gpt-oss", models / "gpt-oss-20b")
+    for folder in (tmp_path, models): folder.chmod(0o755)
+    server = podman(*podman.RUN, "--detach", "-v", f"{models}:/models:ro", "-p", f"127.0.0.1:{port}:8000", image_name(packages)).strip()
+    try:
+        model = json.loads(succeed("curl", "-sSf", "--retry", "20", "--retry-all-errors", "--retry-delay", "1", f"http://127.0.0.1:{port}/v1/models"))
+        assert [entry["id"] for entry in model["data"]] == ["gpt-oss-20b"]
+    finally:
+        podman("stop", "-t", "30", server)
+        state = podman("inspect", "--format", "{{.State.ExitCode}}", server)
+        podman("rm", "-f", server)
+    assert state == "0\n"  # ended by SIGTERM, in order
 
 
 # AArch64: from the objects of tools/aarch64, which ./test runs before these tests.

@@ -235,7 +235,7 @@ Q = "model.layers.0.self_attn.q_proj."
         ("mlx_4", "weight", ("U32", [512, 24], bytes(512 * 96)), "MLX's 4 and 8 bits of a matrix [512, 256] take"),
         ("mlx_4", "biases", None, f"tensor '{Q}biases' is missing"),
         ("mlx_8", "scales", ("U8", [512, 8], bytes(512 * 8)), "U8 scales belong to MLX's mode mxfp4"),
-        ("nvfp4_modelopt", "weight_scale_2", ("F32", [], bytes(4)), "has the value 0; expected positive numbers"),
+        ("nvfp4_modelopt", "weight_scale_2", ("F32", [], bytes(4)), f"value 0 of tensor '{Q}weight_scale_2' is 0; expected a positive number"),
         ("nvfp4_compressed_tensors", "weight_scale", None, f"tensor '{Q}weight_scale' is missing"),
         ("nvfp4_compressed_tensors", "weight_scale", ("U8", [512, 16], bytes(512 * 16)), "is U8 [512, 16]; expected F8_E4M3"),
         ("int4", "weight_g_idx", ("I32", [256], bytes(1024)), "groups of adjacent columns only"),
@@ -249,6 +249,29 @@ def test_tensors_that_do_not_fit_are_named(made, tmp_path, name, part, replaceme
 
     text = refusal("run", changed(made, name, tmp_path, change), "-p", QUESTION)
     assert message in text
+
+
+# Bits of an infinity and of a NaN. E4M3 has no infinity.
+NOT_FINITE = {"F16": ("<u2", 0x7C00, 0xFE00), "BF16": ("<u2", 0xFF80, 0x7FC0), "F32": ("<u4", 0x7F800000, 0x7FC00000), "F8_E4M3": ("u1", 0x7F, 0xFF)}
+
+
+@pytest.mark.parametrize(
+    "name, part",
+    [("mlx_4", "scales"), ("mlx_8", "biases"), ("awq", "scales"), ("gptq", "scales"), ("int4", "weight_scale"), ("nvfp4_modelopt", "weight_scale"), ("nvfp4_compressed_tensors", "weight_scale")],
+)
+def test_a_scale_that_is_not_finite_is_named(made, tmp_path, name, part):
+    for which in (0, 1):
+
+        def change(tensors):
+            dtype, shape, data = tensors[Q + part]
+            kind, *bits = NOT_FINITE[dtype]
+            scales = numpy.frombuffer(data, kind).copy()
+            scales[-1] = bits[which]
+            tensors[Q + part] = (dtype, shape, scales.tobytes())
+            change.last = scales.size - 1
+
+        text = refusal("run", changed(made, name, tmp_path / str(which), change), "-p", QUESTION)
+        assert re.search(rf"value {change.last} of tensor '{re.escape(Q + part)}' is -?(inf|nan); expected a finite number", text), text
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,11 @@ void check_fits(const PackedModel& model) {
   }
 }
 
-PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& dense, bool int8,
+PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options, bool int8,
                     const Kernels& kernels, ThreadPool& pool) {
-  if (!int8) return {quantise_dense(std::move(weights), dense, pool), {}, {}};
-  return pack_model(std::move(weights), dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
+  if (!int8) return {quantise_dense(std::move(weights), options.dense, pool), {}, {}};
+  return pack_model(std::move(weights), options.dense, kernels.strip(Format::kMxfp4)->strip_rows, pool,
+                    options.report_upload);
 }
 
 // Returns whether the experts of some layer are not in strips.
@@ -77,7 +78,7 @@ class CpuBackend final : public Backend {
       : pool_(options.num_threads),
         isa_(isa_of(cpu_options.isa)),
         machine_{choose_kernels(isa_, cpu_options.tuning.tile_from_tokens), pool_, cpu_options.tuning},
-        model_(prepare(std::move(weights), options.dense, takes_int8(cpu_options), machine_.kernels, pool_)),
+        model_(prepare(std::move(weights), options, takes_int8(cpu_options), machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_pages),
@@ -214,7 +215,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     const ptrdiff_t vocab = logits.shape[1];
     if (batch.want_logits)
       result.logits.insert(result.logits.end(), logits.data, logits.data + logits.shape[0] * vocab);
-    for_each(pool_, logits.shape[0], static_cast<double>(logits.shape[0] * vocab), [&](ptrdiff_t o, int) {
+    for_each(machine_, logits.shape[0], static_cast<double>(logits.shape[0] * vocab), [&](ptrdiff_t o, int) {
       const size_t index = first + o;
       if (outputs[index].row->sample)
         result.outputs[index] =
@@ -226,8 +227,11 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     drafter_->start(std::ssize(rows));
     tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
   }
-  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap,
-           links_.get(), batch.is_unneeded});
+  const StepStop stop(links_ ? nullptr : batch.is_unneeded);  // ranks compute each step to its end
+  Machine machine = machine_;
+  machine.stop = &stop;
+  forward(
+      {machine, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
   check_unchanged(model_.weights->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,

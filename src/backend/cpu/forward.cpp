@@ -22,16 +22,20 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
   return view;
 }
 
-// Gives the step up if no caller needs it any more.
-void end_operation(const ForwardArgs& args, Operation operation, std::string_view part) {
-  args.clock.lap(operation, part);
-  if (args.is_unneeded && !args.links && args.is_unneeded->load(std::memory_order_relaxed)) throw StepCut();
+// Must be called before results of an operation are read: in a stopped step, some are undefined.
+void give_up_if_stopped(const Machine& machine) {
+  if (machine.is_stopped()) throw StepCut();
+}
+
+void end_operation(const Machine& machine, WorkClock& clock, Operation operation, std::string_view part) {
+  give_up_if_stopped(machine);
+  clock.lap(operation, part);
 }
 
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links, _] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
@@ -50,7 +54,7 @@ void forward(const ForwardArgs& args) {
 
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
-  end_operation(args, Operation::kEmbed, "embed");
+  end_operation(machine, clock, Operation::kEmbed, "embed");
   for (const LayerWeights& layer : weights.layers) {
     const ptrdiff_t n = &layer - weights.layers.data();
     const LayerKv& kv = kv_cache.layer(n);
@@ -58,23 +62,23 @@ void forward(const ForwardArgs& args) {
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
          a.normed, a.normed_q8, a.q, kv});  // normalises, projects, rotates, stores keys and values
-    end_operation(args, Operation::kQkv, "qkv");
+    end_operation(machine, clock, Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
-    end_operation(args, Operation::kAttend, "attend");
+    end_operation(machine, clock, Operation::kAttend, "attend");
     begin_half();
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
              layer.o_bias, x});  // x += Wo attended + bo
     end_half();
-    end_operation(args, Operation::kProject, "project");
+    end_operation(machine, clock, Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, router, top K, softmax
-    end_operation(args, Operation::kRoute, "route");
+    end_operation(machine, clock, Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer,
              strips && strips->experts ? &*strips->experts : nullptr, config.experts(), config.swiglu_limit,
              a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     end_half();
-    end_operation(args, Operation::kExpertsUp, "experts");
+    end_operation(machine, clock, Operation::kExpertsUp, "experts");
     if (tap) tap(static_cast<int>(n), x);
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
@@ -84,9 +88,10 @@ void forward(const ForwardArgs& args) {
     if (links) own.data += links->share().vocab.first;
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});
+    give_up_if_stopped(machine);
     if (links) links->collect(logits);
     if (!links || links->share().rank == 0) take_logits(o, logits);
-    end_operation(args, Operation::kUnembed, "unembed");
+    end_operation(machine, clock, Operation::kUnembed, "unembed");
   }
 }
 

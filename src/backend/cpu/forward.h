@@ -1,7 +1,6 @@
 // The forward pass: operations with the names and in the order of src/reference.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <span>
 #include <vector>
@@ -33,9 +32,7 @@ struct ForwardArgs {
   std::function<void(int layer, View<const float, 2> x)> tap{};
   // Set if the weights are one rank's share. Then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
-  // If set by another thread, the pass ends after the current operation. Ignored if `links` is set.
-  const std::atomic<bool>* is_unneeded{nullptr};
 };
-void forward(const ForwardArgs& args);  // throws StepCut
+void forward(const ForwardArgs& args);  // throws StepCut once machine.is_stopped()
 
 }  // namespace nibble::cpu

@@ -100,8 +100,9 @@ class Packer {
 }  // namespace
 
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
-                       ThreadPool& pool) {
+                       ThreadPool& pool, const ReportProgress& report) {
   Weights kept = *weights;
+  Meter layers_done(kept.layers.size() + 1, report);
   Packer packer(kept, dense, strip_rows, pool);
   // Dense matrices that are neither packed nor quantised. Matrices in ggml blocks are converted to elements.
   std::vector<const Matrix*> left;
@@ -131,11 +132,13 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
     }
     is_qkv_taken &= packed.qkv.has_value();
     is_o_taken &= packed.o.has_value();
+    layers_done.add(1);
   }
   if (packer.takes_unembedding()) {
     Matrix* const parts[]{&kept.unembedding};
     model.unembedding = packer.take("lm_head", dense.unembedding, parts);
   }
+  layers_done.add(1);
   packer.log();
   model.weights = quantise_dense(
       std::make_shared<const Weights>(std::move(kept)),

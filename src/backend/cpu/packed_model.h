@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/packed_matrix.h"
+#include "core/console/progress.h"
 #include "core/threads/thread_pool.h"
 #include "model/quantize.h"
 #include "model/weights.h"
@@ -29,8 +30,8 @@ struct PackedModel {
   std::optional<PackedMatrix> unembedding;
 };
 // Quantises dense matrices to the formats in `dense`, then packs matrices. Packs experts only if they are
-// MXFP4 or Q8_0.
+// MXFP4 or Q8_0. Calls `report` with the number of layers that are done; the unembedding counts as one.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
-                       ThreadPool& pool);
+                       ThreadPool& pool, const ReportProgress& report = {});
 
 }  // namespace nibble::cpu

@@ -1,10 +1,11 @@
 // Distributes loops over threads. One thread computes a whole item, so results do not depend on the number of
-// threads.
+// threads. Once the step is given up, items that have not started are skipped, and long items
+// end early: their results are undefined.
 #pragma once
 
 #include <cstddef>
 
-#include "core/threads/thread_pool.h"
+#include "backend/cpu/machine.h"
 
 namespace nibble::cpu {
 
@@ -15,9 +16,12 @@ inline constexpr double kParallelWork{100e3};
 // Calls body(item, thread) for each item. `work`: number of multiply-adds in the whole loop. Threads take one
 // item at a time, because cores may differ in speed.
 template <typename Body>
-void for_each(ThreadPool& pool, ptrdiff_t num_items, double work, const Body& body) {
-  if (work > kParallelWork) return pool.for_each(num_items, body);
-  for (ptrdiff_t item = 0; item < num_items; ++item) body(item, 0);
+void for_each(const Machine& machine, ptrdiff_t num_items, double work, const Body& body) {
+  const auto run_item = [&](ptrdiff_t item, int thread) {
+    if (!machine.is_stopped()) body(item, thread);
+  };
+  if (work > kParallelWork) return machine.pool.for_each(num_items, run_item);
+  for (ptrdiff_t item = 0; item < num_items; ++item) run_item(item, 0);
 }
 
 }  // namespace nibble::cpu

@@ -35,6 +35,7 @@ struct Adapter {
   std::string source;                   // the path, for messages
   std::vector<MatrixUpdate> updates;    // of matrices of the model; all values are finite
   std::shared_ptr<const void> storage;  // keeps the factors alive
+  MappedFiles files;                    // those of the factors
 };
 
 // Opens an adapter: the folder of a PEFT adapter (adapter_config.json and

@@ -49,7 +49,7 @@ Adapter open_peft(const fs::path& path, const Config& config, FileAccess access)
     throw InputError("{}: no {} next to the tensors, which states alpha", path.string(), kConfig);
   const PeftConfig peft = parse_peft_config(read_text_file(json, kMaxConfigBytes), json);
   const auto container = std::make_shared<Container>(open_container(tensors, access));
-  return {path.string(), read_peft_tensors(*container, peft, config), container};
+  return {path.string(), read_peft_tensors(*container, peft, config), container, container->mapped};
 }
 
 Adapter open_gguf_lora(const fs::path& path, const Config& config, FileAccess access) {
@@ -61,7 +61,7 @@ Adapter open_gguf_lora(const fs::path& path, const Config& config, FileAccess ac
   opened->gguf = open_gguf(path, access);
   GgufUpdates found = read_gguf_adapter(opened->gguf, config);
   opened->decoded = std::move(found.decoded);
-  return {path.string(), std::move(found.updates), opened};
+  return {path.string(), std::move(found.updates), opened, opened->gguf.mapped};
 }
 
 bool is_finite(const Factor& factor, size_t rows, size_t cols) {

@@ -207,8 +207,6 @@ class PeftReader {
                                 num_experts, up.cols, up.rows, down.cols));
     const Target& target = is_up ? up : down;
     const std::string parameter = fmt::format("{}.{}", experts, is_up ? "gate_up_proj" : "down_proj");
-    if (!seen_.emplace(parameter, &factors).second)
-      refuse(*factors.a, fmt::format("is a second update of {}", in_quotes(parameter)));
     const int rank = check_rank(parameter, all / num_experts);
     const float scale = peft_.scale_of(parameter, rank);
     const size_t a_cols = factors.a->shape[1];
@@ -260,7 +258,6 @@ class PeftReader {
   const Config& config_;
   std::map<std::string, PeftFactors> modules_;  // by the name without prefix and ending
   std::vector<Module> fused_;
-  std::map<std::string, const PeftFactors*> seen_;
   // Matrices that have an update: matrix, layer, expert, and whether it is of odd rows.
   std::set<std::tuple<AdaptedMatrix, int, int, int>> updated_;
   bool is_exchanged_{false};

@@ -11,6 +11,8 @@
 #include "core/errors/check.h"
 #include "core/errors/error.h"
 #include "core/numbers/bf16.h"
+#include "core/numbers/e4m3.h"
+#include "core/numbers/f16.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {
@@ -19,6 +21,36 @@ namespace {
 using Types = std::initializer_list<DType>;
 
 constexpr uint64_t kNvfp4Group{16}, kPerWord{8};
+
+enum class Sign { kAny, kPositive };
+
+float element_of(const Tensor& tensor, uint64_t index) {
+  const std::byte* from = tensor.data.data() + index * static_cast<uint64_t>(num_bits(tensor.dtype)) / 8;
+  const auto as = [from](auto value) {
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  };
+  switch (tensor.dtype) {
+    case DType::kF8E4M3:
+      return to_float(as(E4m3{}));
+    case DType::kF16:
+      return to_float(as(F16{}));
+    case DType::kBf16:
+      return to_float(as(Bf16{}));
+    default:
+      return as(0.0f);
+  }
+}
+
+// Requires all elements of a tensor of floats to be finite, or also positive.
+void check_numbers(const Tensor& tensor, const std::string& file, Sign sign) {
+  for (uint64_t i = 0; i < *num_elements(tensor.shape); ++i) {
+    const float value = element_of(tensor, i);
+    if (!std::isfinite(value) || (sign == Sign::kPositive && value <= 0))
+      throw InputError("{}: value {} of tensor '{}' is {}; expected a {} number", file, i, tensor.name, value,
+                       sign == Sign::kPositive ? "positive" : "finite");
+  }
+}
 
 // The tensors of one module. Remembers those that were used.
 class ModuleReader {
@@ -41,6 +73,12 @@ class ModuleReader {
       refuse(tensor, fmt::format("expected {} {}", fmt::join(types, " or "), shape));
     return tensor;
   }
+  // A tensor as above. All its elements are finite numbers.
+  const Tensor& need_finite(std::string_view part, const Types& types, const Shape& of_matrix) {
+    const Tensor& tensor = need(part, types, of_matrix);
+    check_numbers(tensor, file_of(tensor), Sign::kAny);
+    return tensor;
+  }
   const Tensor& need(std::string_view part) {
     const Tensor* tensor = find(part);
     if (!tensor)
@@ -60,12 +98,9 @@ class ModuleReader {
     const bool is_one = tensor.shape == Shape{} || tensor.shape == Shape{1};
     if (tensor.dtype != DType::kF32 || (!is_one && tensor.shape != Shape{count}))
       refuse(tensor, fmt::format("expected F32 [1]{}", count > 1 ? fmt::format(" or [{}]", count) : ""));
+    check_numbers(tensor, file_of(tensor), Sign::kPositive);
     std::vector<float> values(is_one ? 1 : count);
     std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
-    for (const float value : values)
-      if (!(value > 0 && std::isfinite(value)))
-        throw InputError("{}: tensor '{}' has the value {}; expected positive numbers", file_of(tensor),
-                         tensor.name, value);
     values.resize(count, values[0]);
     return values;
   }
@@ -121,7 +156,7 @@ FoundMatrices read_nvfp4(ModuleReader& reader, std::string_view codes_name, std:
   check_columns(reader, *reader.find(codes_name), kNvfp4Group, "groups");
   const auto shape = [&](uint64_t width) { return is_columns ? Shape{width, rows} : Shape{rows, width}; };
   const Tensor& codes = reader.need(codes_name, {DType::kU8}, shape(cols / 2));
-  const Tensor& scales = reader.need("weight_scale", {DType::kF8E4M3}, shape(cols / kNvfp4Group));
+  const Tensor& scales = reader.need_finite("weight_scale", {DType::kF8E4M3}, shape(cols / kNvfp4Group));
   std::vector<float> factors = reader.factors(factor_name);
   if (is_inverse)
     for (float& factor : factors) {
@@ -163,8 +198,8 @@ FoundMatrices read_mlx(ModuleReader& reader) {
     return reader.matrices({.layout = ForeignLayout::kMxfp4}, codes, &scales, nullptr);
   }
   const uint64_t groups = count_groups(reader, scales, 1);
-  reader.need("scales", kFloatTypes, {rows, groups});
-  const Tensor& offsets = reader.need("biases", {scales.dtype}, {rows, groups});
+  reader.need_finite("scales", kFloatTypes, {rows, groups});
+  const Tensor& offsets = reader.need_finite("biases", {scales.dtype}, {rows, groups});
   return reader.matrices({.layout = is_4_bit ? ForeignLayout::kMlx4 : ForeignLayout::kMlx8,
                           .scale_dtype = scales.dtype,
                           .group = cols / groups,
@@ -196,7 +231,7 @@ FoundMatrices read_awq_or_gptq(ModuleReader& reader, const ForeignRules& rules) 
                               rows, cols, gptq, awq));
   const Tensor& scales = reader.need("scales");
   const uint64_t groups = count_groups(reader, scales, 0);
-  reader.need("scales", kFloatTypes, {groups, rows});
+  reader.need_finite("scales", kFloatTypes, {groups, rows});
   const Tensor& zeros = reader.need("qzeros", {DType::kI32}, {groups, rows / kPerWord});
   ForeignMatrix matrix{.layout = is_gptq ? ForeignLayout::kGptq : ForeignLayout::kAwq,
                        .scale_dtype = scales.dtype,
@@ -221,7 +256,7 @@ FoundMatrices read_int4(ModuleReader& reader) {
   const Tensor& codes = reader.need("weight_packed", {DType::kI32}, {rows, cols / kPerWord});
   const Tensor& scales = reader.need("weight_scale");
   const uint64_t groups = count_groups(reader, scales, 1);
-  reader.need("weight_scale", kFloatTypes, {rows, groups});
+  reader.need_finite("weight_scale", kFloatTypes, {rows, groups});
   const Tensor* zeros = nullptr;
   if (reader.find("weight_zero_point"))
     zeros = &reader.need("weight_zero_point", {DType::kI32}, {(rows + kPerWord - 1) / kPerWord, groups});
@@ -233,21 +268,6 @@ FoundMatrices read_int4(ModuleReader& reader) {
                          codes, &scales, zeros);
 }
 
-void check_positive(const ModuleReader& reader, const Tensor& scales) {
-  for (uint64_t i = 0; i < *num_elements(scales.shape); ++i) {
-    float value = 0;
-    Bf16 narrow{};
-    if (scales.dtype == DType::kF32)
-      std::memcpy(&value, scales.data.data() + i * sizeof(value), sizeof(value));
-    else
-      std::memcpy(&narrow, scales.data.data() + i * sizeof(narrow), sizeof(narrow));
-    if (scales.dtype == DType::kBf16) value = to_float(narrow);
-    if (!(value > 0 && std::isfinite(value)))
-      throw InputError("{}: value {} of tensor '{}' is {}; expected a positive number",
-                       reader.file_of(scales), i, scales.name, value);
-  }
-}
-
 FoundMatrices read_fp8(ModuleReader& reader) {
   const uint64_t rows = reader.rows();
   const Tensor& codes = reader.need("weight", {DType::kF8E4M3}, {rows, reader.cols()});
@@ -256,7 +276,7 @@ FoundMatrices read_fp8(ModuleReader& reader) {
   const bool is_float = scales.dtype == DType::kBf16 || scales.dtype == DType::kF32;
   if (!is_float || !(is_one || scales.shape == Shape{rows} || scales.shape == Shape{rows, 1}))
     reader.refuse(scales, fmt::format("expected BF16 or F32 [1] or [{}, 1]", rows));
-  check_positive(reader, scales);
+  check_numbers(scales, reader.file_of(scales), Sign::kPositive);
   reader.use("input_scale");
   return reader.matrices(
       {.layout = ForeignLayout::kFp8, .scale_dtype = scales.dtype, .has_row_scales = !is_one}, codes, &scales,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/files/mapped_file.h"
 #include "model/config.h"
 #include "model/weights.h"
 #include "setup/model/model_source.h"
@@ -20,8 +21,9 @@ struct Model {
   // backend is loaded.
   std::shared_ptr<const Weights> weights;
   std::vector<std::string>
-      adapters{};          // descriptions of the adapters that are merged (setup/plan/adapters.h)
-  size_t merged_bytes{0};  // memory of `weights` for matrices that were merged when the model was opened
+      adapters{};               // descriptions of the adapters that are merged (setup/plan/adapters.h)
+  size_t merged_bytes{0};       // memory of `weights` for matrices that were merged when the model was opened
+  MappedFiles adapter_files{};  // of merged adapters; read until loading ends
 };
 
 // Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -66,6 +68,8 @@ std::vector<ScaledAdapter> open_adapters(Model& model, const ResolvedSettings& s
     Adapter adapter = open_adapter(find_adapter(file), model.config, setup.places.access);
     model.adapters.push_back(fmt::format("{}: {}", file, describe(adapter, scale)));
     log::info("adapter merged: {}", model.adapters.back());
+    std::ranges::copy_if(adapter.files, std::back_inserter(model.adapter_files),
+                         [](const auto& part) { return !part->is_copy(); });
     opened.push_back({std::make_shared<const Adapter>(std::move(adapter)), scale});
   }
   return opened;

@@ -35,9 +35,18 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
   return saved;
 }
 
-}  // namespace
-
-namespace {
+// Returns the requested formats, with FP8 for a group that is FP8 in the checkpoint: a device keeps it so.
+DenseFormats formats_on_device(const Weights& weights, DenseFormats dense) {
+  const auto keep = [](Format& format, const Matrix& matrix) {
+    const auto* elements = std::get_if<Elements>(&matrix.stored);
+    if (format == Format::kBf16 && elements && elements->format == Format::kE4m3) format = Format::kE4m3;
+  };
+  // A device takes a group in one format only, so its first matrix decides.
+  keep(dense.qkv, weights.layers.front().q);
+  keep(dense.attention_output, weights.layers.front().o);
+  keep(dense.unembedding, weights.unembedding);
+  return dense;
+}
 
 // Returns the bytes of the weights: experts in the format in which they run, dense matrices as in OpenAI's
 // checkpoints.
@@ -45,11 +54,20 @@ size_t weight_bytes(const Config& config, Format experts) {
   return nibble::weight_bytes(config) - expert_bytes(config, Format::kMxfp4) + expert_bytes(config, experts);
 }
 
+// Returns the options of a plan: with the formats in which the backend stores experts and dense layers.
+BackendOptions with_stored_formats(const Model& model, const ResolvedSettings& setup,
+                                   BackendOptions options) {
+  options.experts = experts_format(model, setup);
+  if (setup.backend->device && model.weights)
+    options.dense = formats_on_device(*model.weights, options.dense);
+  return options;
+}
+
 }  // namespace
 
-MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options) {
-  options.experts = experts_format(model, setup);
-  return setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
+MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
+  return setup.backend->memory.plan(config_here(model.config, setup),
+                                    with_stored_formats(model, setup, options), setup.own);
 }
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
@@ -142,7 +160,8 @@ int64_t least_room(const Model& model, const ResolvedSettings& setup, const Back
                    std::span<const size_t> budgets) {
   std::vector<size_t> needed;
   if (setup.backend->device)
-    for (const MemoryPlan& plan : setup.backend->device->plans(model.config, options, setup.own))
+    for (const MemoryPlan& plan :
+         setup.backend->device->plans(model.config, with_stored_formats(model, setup, options), setup.own))
       needed.push_back(planned_bytes(plan));
   else
     needed.push_back(needed_bytes(model, setup, options));

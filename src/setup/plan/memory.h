@@ -13,8 +13,8 @@
 namespace nibble {
 
 // Returns the memory plan of the fullest device, or of this node's share in host memory. The plan counts
-// experts in the format in which the backend runs them.
-MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options);
+// experts in the format in which the backend runs them, and dense layers as a device stores them.
+MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 
 // Returns the bytes of weights that stay in host memory and that the plan does not count. If they are in a
 // mapped file, the system can drop their pages and read them again; synthetic weights must stay.

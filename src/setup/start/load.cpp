@@ -1,5 +1,12 @@
 #include "setup/start/load.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
 #include "backend/changed_files.h"
 #include "core/program/log.h"
 #include "model/check_vectors.h"
@@ -26,9 +33,49 @@ ReportProgress report_to(const ResolvedSettings& setup, const ReportProgress& wa
   };
 }
 
-// Returns the weights in the form that the backend takes. With `links`: only this rank's share.
+// Starts the display, and its clock, at the first report.
+ReportProgress at_first_report(std::function<ReportProgress()> start) {
+  return [start = std::move(start), show = std::make_shared<ReportProgress>()](size_t done, size_t total) {
+    if (!*show) *show = start();
+    (*show)(done, total);
+  };
+}
+
+// Shows loading for a CPU as one task, in bytes of the weights. If the backend packs them, reading (or
+// generating) and packing count for half each.
+class HostLoading {
+ public:
+  HostLoading(ReportProgress show, bool packs) : show_(std::move(show)), packs_(packs) {}
+
+  ReportProgress reading() {
+    return [this](size_t done, size_t total) {
+      total_ = total;
+      report(packs_ ? done / 2 : done);
+    };
+  }
+  ReportProgress packing() {
+    return [this](size_t done, size_t total) {
+      const double share = static_cast<double>(done) / static_cast<double>(std::max<size_t>(total, 1));
+      report(total_ / 2 + static_cast<size_t>(share * static_cast<double>(total_ / 2)));
+    };
+  }
+  void end() { show_(total_, total_); }
+
+ private:
+  void report(size_t done) {  // the last report is that of end()
+    if (done < total_) show_(done, total_);
+  }
+
+  ReportProgress show_;
+  bool packs_;
+  size_t total_{0};
+};
+
+// Returns the weights in the form that the backend takes. With `links`: only this rank's share. Reading or
+// generating them is reported to `loading`.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
-                                               const RankLinks* links, const ReportProgress& watch) {
+                                               const RankLinks* links, const ReportProgress& watch,
+                                               const ReportProgress& loading) {
   std::shared_ptr<const Weights> weights = model.weights;
   if (weights) check_vectors(*weights);
   if (weights)
@@ -39,16 +86,14 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
-  if (is_made) {
-    const ReportProgress report = report_to(setup, watch, "generating " + model.source.name);
-    weights = synthetic_with_experts(make_synthetic(model.config, model.source.name, 0, report), setup);
-  }
+  if (is_made)
+    weights = synthetic_with_experts(make_synthetic(model.config, model.source.name, 0, loading), setup);
   if (links)
     weights = share_of(
         *weights, links->share(),
         report_to(setup, watch, fmt::format("copying the share of node {}", links->share().rank), "layers"));
   if (is_made) return weights;
-  read_weights(*weights, report_to(setup, watch, "loading " + model.source.name));
+  read_weights(*weights, loading);
   return weights;
 }
 
@@ -62,15 +107,20 @@ void log_tuning(const Model& model, const ResolvedSettings& setup) {
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup, BackendOptions options,
                                    const ReportProgress& watch) {
-  if (setup.backend->device)
-    options.report_upload =
-        report_to(setup, watch, (model.weights ? "uploading " : "generating ") + model.source.name);
-  else
-    check_memory(model, setup, options);
+  const bool is_on_device = setup.backend->device.has_value();
+  const std::string_view task = model.weights ? (is_on_device ? "uploading" : "loading") : "generating";
+  const ReportProgress show =
+      at_first_report([&] { return report_to(setup, watch, fmt::format("{} {}", task, model.source.name)); });
+  HostLoading on_host(show, !is_on_device && memory_plan(model, setup, options).weight_bytes > 0);
+  options.report_upload = is_on_device ? show : on_host.packing();
+  if (!is_on_device) check_memory(model, setup, options);
   log_tuning(model, setup);
-  std::unique_ptr<Backend> backend = setup.backend->making.make(
-      prepare_weights(model, setup, options.links.get(), watch), options, own_options(setup, model.config));
+  std::unique_ptr<Backend> backend =
+      setup.backend->making.make(prepare_weights(model, setup, options.links.get(), watch, on_host.reading()),
+                                 options, own_options(setup, model.config));
+  if (!is_on_device) on_host.end();
   if (model.weights) check_unchanged(model.weights->files);
+  check_unchanged(model.adapter_files);
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
   log_kernels(*backend, model.source.name);
   return backend;

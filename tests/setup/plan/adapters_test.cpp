@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "setup/plan/capacity.h"
 #include "setup/plan/experts.h"
@@ -122,6 +124,23 @@ TEST_F(LoraFiles, NameTheAdapterAndCountItsMemory) {
   EXPECT_GE(model.merged_bytes, 2u * 512 * 256);
   EXPECT_LT(model.merged_bytes, 2u * 512 * 256 + 4096);
   EXPECT_THAT(describe_model_for(kAdaptedModel, setup_of("cpu", {})).adapters, testing::IsEmpty());
+}
+
+TEST_F(LoraFiles, MustNotChangeBeforeTheModelIsLoaded) {
+  const std::string adapter = write();
+  const ResolvedSettings setup = setup_of("cpu", {adapter}, "bf16");
+  const Model model = open_model_for(kAdaptedModel, setup);
+  const BackendOptions options = backend_options(model.config, setup, {64, 1});
+  EXPECT_NO_THROW(load(model, setup, options));
+  const std::filesystem::path tensors = std::filesystem::path(adapter) / "adapter_model.safetensors";
+  std::filesystem::last_write_time(tensors,
+                                   std::filesystem::last_write_time(tensors) + std::chrono::hours(1));
+  try {
+    load(model, setup, options);
+    ADD_FAILURE() << "the change was not noticed";
+  } catch (const BackendLost& lost) {
+    EXPECT_THAT(lost.what(), HasSubstr(tensors.string() + " was changed after it was opened"));
+  }
 }
 
 TEST_F(LoraFiles, OfExpertsAreRefusedWithoutAFormatThatKeepsThem) {

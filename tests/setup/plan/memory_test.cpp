@@ -43,6 +43,40 @@ TEST(Memory, DenseLayersThatAreFp8InTheCheckpointCountAsFp8) {
   EXPECT_EQ(kept_weight_bytes(fp8, {}, setup), kept_weight_bytes(tiny, {}, setup));
 }
 
+// Plans of a device that show in which format each group of dense layers is counted.
+MemoryPlan plan_of_formats(const Config&, const BackendOptions& options, const OwnOptions&) {
+  const auto digit = [](Format format) { return static_cast<size_t>(format == Format::kE4m3); };
+  const DenseFormats& dense = options.dense;
+  return {.weight_bytes =
+              100 * digit(dense.qkv) + 10 * digit(dense.attention_output) + digit(dense.unembedding)};
+}
+std::vector<MemoryPlan> plans_of_formats(const Config& config, const BackendOptions& options,
+                                         const OwnOptions& own) {
+  return {plan_of_formats(config, options, own)};
+}
+
+TEST(Memory, ADeviceCountsDenseLayersOfTheCheckpointAsItStoresThem) {
+  const Model tiny = open_model(kTinyFolder, {});
+  ThreadPool pool(1);
+  Model fp8 = tiny;
+  fp8.weights = quantise_dense(tiny.weights, {Format::kE4m3, Format::kBf16, Format::kE4m3}, pool);
+  BackendRow row{find_backend("cpu")};
+  row.memory.plan = &plan_of_formats;
+  row.device.emplace().plans = &plans_of_formats;
+  ResolvedSettings setup = resolve({});
+  setup.backend = &row;
+  const std::vector<size_t> budgets{1000};
+  const auto expect_bytes = [&](const Model& model, size_t bytes) {
+    EXPECT_EQ(memory_plan(model, setup, setup.options).weight_bytes, bytes);
+    EXPECT_EQ(least_room(model, setup, setup.options, budgets), 1000 - static_cast<int64_t>(bytes));
+  };
+  expect_bytes(tiny, 0);
+  expect_bytes(fp8, 101);
+  setup.options.dense.attention_output = Format::kE4m3;  // --fp8-layers o
+  expect_bytes(tiny, 10);
+  expect_bytes(fp8, 111);
+}
+
 constexpr size_t kGigabyte{1'000'000'000};
 std::vector<DeviceMemory> memory_of_gpu(const OwnOptions&) { return {{120 * kGigabyte, 100 * kGigabyte}}; }
 std::vector<DeviceMemory> memory_of_empty_gpu(const OwnOptions&) {

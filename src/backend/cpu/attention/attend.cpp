@@ -219,7 +219,7 @@ void attend(const AttendArgs& args) {
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);
-  for_each(args.machine.pool, std::ssize(items) * num_kv_heads, work, [&](ptrdiff_t i, int) {
+  for_each(args.machine, std::ssize(items) * num_kv_heads, work, [&](ptrdiff_t i, int) {
     const Item& item = items[i / num_kv_heads];
     const ptrdiff_t kv_head = i % num_kv_heads;
     for (ptrdiff_t head = 0; head < heads_per_kv_head; head += kMaxHeads) {
@@ -231,7 +231,7 @@ void attend(const AttendArgs& args) {
         attend_row(args, item.t, heads);
     }
   });
-  for_each(args.machine.pool, std::ssize(split_rows) * num_heads, static_cast<double>(num_parts) * head_work,
+  for_each(args.machine, std::ssize(split_rows) * num_heads, static_cast<double>(num_parts) * head_work,
            [&](ptrdiff_t i, int) {
              const SplitRow& row = split_rows[i / num_heads];
              join_parts(args, row.t, i % num_heads, row.first_place, row.num_pieces);

@@ -17,7 +17,7 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
   float storage[kTokenBlock * kMaxPanelRows];
   const float* attended[kTokenBlock];
   const Q8Block* attended_q8[kTokenBlock];
-  for (ptrdiff_t first = 0; first < num_tokens; first += kTokenBlock) {
+  for (ptrdiff_t first = 0; first < num_tokens && !args.machine.is_stopped(); first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_tokens - first);
     const View<float, 2> panel(storage, {count, num_rows});
     if (args.packed) {
@@ -41,10 +41,9 @@ void project(const ProjectArgs& args) {
   const ptrdiff_t num_panels = (args.weight.rows + panel - 1) / panel;
   const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(num_tokens);
   if (args.packed)
-    for_each(args.machine.pool, num_tokens, static_cast<double>(num_tokens * width),
+    for_each(args.machine, num_tokens, static_cast<double>(num_tokens * width),
              [&](ptrdiff_t t, int) { to_q8(args.attended.row(t), width, args.attended_q8.row(t)); });
-  for_each(args.machine.pool, num_panels, work,
-           [&](ptrdiff_t item, int) { project_panel(args, item * panel); });
+  for_each(args.machine, num_panels, work, [&](ptrdiff_t item, int) { project_panel(args, item * panel); });
 }
 
 }  // namespace nibble::cpu

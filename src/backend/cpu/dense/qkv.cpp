@@ -27,7 +27,7 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
   const float* x[kTokenBlock];
   const Q8Block* x_q8[kTokenBlock];
   const ptrdiff_t num_rows = std::ssize(args.rows);
-  for (ptrdiff_t first = 0; first < num_rows; first += kTokenBlock) {
+  for (ptrdiff_t first = 0; first < num_rows && !args.machine.is_stopped(); first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_rows - first);
     const View<float, 2> panel(storage, {count, head_dim});
     if (args.packed) {
@@ -61,12 +61,11 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
 void qkv(const QkvArgs& args) {
   const ptrdiff_t num_rows = std::ssize(args.rows), hidden = args.x.shape[1];
   const ptrdiff_t num_items = args.q.shape[1] + 2 * args.kv.num_kv_heads;
-  for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
+  for_each(args.machine, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
     rms_norm(args.x.row(t), args.layer.attention_norm, args.rms_eps, args.normed.row(t));
     if (args.packed) to_q8(args.normed.row(t), hidden, args.normed_q8.row(t));
   });
-  for_each(args.machine.pool, num_items,
-           static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
+  for_each(args.machine, num_items, static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
            [&](ptrdiff_t item, int) { project_head(args, item); });
 }
 

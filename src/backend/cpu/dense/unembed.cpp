@@ -16,16 +16,17 @@ void unembed(const UnembedArgs& args) {
   NIBBLE_CHECK(num_outputs <= kOutputRows, "{} output rows at once", num_outputs);
   const float* normed[kOutputRows];
   const Q8Block* normed_q8[kOutputRows];
-  for (ptrdiff_t o = 0; o < num_outputs; ++o) {
+  const auto norm_work = static_cast<double>(num_outputs * args.x.shape[1]);
+  for_each(args.machine, num_outputs, norm_work, [&](ptrdiff_t o, int) {
     normed[o] = args.normed.row(o);
     rms_norm(args.x.row(args.outputs[o]), args.final_norm, args.rms_eps, args.normed.row(o));
     if (args.packed) to_q8(normed[o], args.unembedding.cols, args.normed_q8.row(o));
     if (args.packed) normed_q8[o] = args.normed_q8.row(o);
-  }
+  });
   const ptrdiff_t vocab = args.unembedding.rows;
   const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
   const ptrdiff_t panel = args.machine.tuning.panel_rows;
-  for_each(args.machine.pool, (vocab + panel - 1) / panel, work, [&](ptrdiff_t item, int) {
+  for_each(args.machine, (vocab + panel - 1) / panel, work, [&](ptrdiff_t item, int) {
     const ptrdiff_t first_row = item * panel;
     View<float, 2> y = args.logits;
     y.data += first_row;

@@ -132,7 +132,7 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
   embedded_.resize(num_rows, hidden);
   embed({rows, head_.embedding, embedded_.view});
   input_.resize(num_rows, 2 * half);
-  for_each(machine_.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
+  for_each(machine_, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
     rms_norm(embedded_.view.row(t), head_.token_norm, config.rms_eps, input_.view.row(t));
     rms_norm(features.row(t), head_.hidden_norm, config.rms_eps, input_.view.row(t) + half);
   });

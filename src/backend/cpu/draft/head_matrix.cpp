@@ -37,12 +37,12 @@ void HeadMatrix::multiply(const Machine& machine, View<const float, 2> x, View<f
   const ptrdiff_t num_tokens = x.shape[0], num_blocks = matrix_.cols / kBlock;
   std::vector<Q8Block> blocks(strips_ ? static_cast<size_t>(num_tokens * num_blocks) : 0);
   if (strips_)
-    for_each(machine.pool, num_tokens, static_cast<double>(num_tokens * matrix_.cols), [&](ptrdiff_t t, int) {
+    for_each(machine, num_tokens, static_cast<double>(num_tokens * matrix_.cols), [&](ptrdiff_t t, int) {
       to_q8(x.row(t), matrix_.cols, &blocks[static_cast<size_t>(t * num_blocks)]);
     });
   const ptrdiff_t panel_rows = machine.panel_rows(num_tokens);
   const double work = 1.0 * matrix_.rows * matrix_.cols * static_cast<double>(num_tokens);
-  for_each(machine.pool, (matrix_.rows + panel_rows - 1) / panel_rows, work, [&](ptrdiff_t item, int) {
+  for_each(machine, (matrix_.rows + panel_rows - 1) / panel_rows, work, [&](ptrdiff_t item, int) {
     const ptrdiff_t first_row = item * panel_rows;
     const float* rows[kTokenBlock];
     const Q8Block* rows_q8[kTokenBlock];

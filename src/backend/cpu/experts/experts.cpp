@@ -84,7 +84,7 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   for (ptrdiff_t r = 0; r < kBlockRows; ++r) biases[r] = bias[first_row + r];
   float storage[kTokenBlock * kBlockRows];
   const Q8Block* normed[kTokenBlock];
-  for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
+  for (ptrdiff_t first = 0; first < group.count && !args.machine.is_stopped(); first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
     const ptrdiff_t place = group.first + first;
     const View<float, 2> u(storage, {count, kBlockRows});
@@ -109,7 +109,7 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   const ptrdiff_t experts_per_token = args.chosen.shape[1];
   float storage[kTokenBlock * kUpRows];
   const float* normed[kTokenBlock];
-  for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
+  for (ptrdiff_t first = 0; first < group.count && !args.machine.is_stopped(); first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
     const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
     const View<float, 2> u(storage, {count, num_rows});
@@ -145,6 +145,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
     if (args.packed && &group != &grouping.groups.back())
       prefetch_begin(args.packed->down, (&group)[1].expert, first_row);
     for (ptrdiff_t first = group.first, count; first < group.first + group.count; first += count) {
+      if (args.machine.is_stopped()) return;
       count = std::min<ptrdiff_t>(kTokenBlock, group.first + group.count - first);
       const ptrdiff_t* pairs = &grouping.pair_at[first];
       const View<float, 2> y(outputs.row(first), {count, num_rows});
@@ -183,7 +184,7 @@ void experts(const ExpertsArgs& args) {
   const double work_up = num_pairs * up.rows * up.cols;
   if (args.packed) {
     const ptrdiff_t num_rows = args.x.shape[0];
-    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
+    for_each(args.machine, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
       const ptrdiff_t experts_per_token = args.chosen.shape[1];
       const ptrdiff_t* places = &grouping.place_of[t * experts_per_token];
       const Q8Block* first = nullptr;
@@ -200,23 +201,22 @@ void experts(const ExpertsArgs& args) {
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     const ptrdiff_t step = std::max(1, args.machine.panel_rows(num_rows) / kBlock);
     const ptrdiff_t items = (up_blocks + step - 1) / step;
-    for_each(args.machine.pool, std::ssize(grouping.groups) * items, work_up, [&](ptrdiff_t item, int) {
+    for_each(args.machine, std::ssize(grouping.groups) * items, work_up, [&](ptrdiff_t item, int) {
       const ptrdiff_t first = item % items * step, end = std::min(up_blocks, first + step);
       for (ptrdiff_t block = first; block < end; ++block)
         up_swiglu_block(args, grouping.groups[item / items], block);
     });
   } else {
     const ptrdiff_t up_panels = (up.rows + kUpRows - 1) / kUpRows;
-    for_each(args.machine.pool, std::ssize(grouping.groups) * up_panels, work_up, [&](ptrdiff_t item, int) {
+    for_each(args.machine, std::ssize(grouping.groups) * up_panels, work_up, [&](ptrdiff_t item, int) {
       up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kUpRows);
     });
   }
   const ptrdiff_t panel = args.machine.panel_rows(args.x.shape[0]);
   const ptrdiff_t down_panels = (down.rows + panel - 1) / panel;
-  for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
-           [&](ptrdiff_t item, int thread) {
-             down_panel(args, grouping, item * panel, args.down_panels.row(thread, 0));
-           });
+  for_each(args.machine, down_panels, num_pairs * down.rows * down.cols, [&](ptrdiff_t item, int thread) {
+    down_panel(args, grouping, item * panel, args.down_panels.row(thread, 0));
+  });
 }
 
 }  // namespace nibble::cpu

@@ -52,7 +52,7 @@ void route_rows(const RouteArgs& args, ptrdiff_t first, ptrdiff_t count) {
 void route(const RouteArgs& args) {
   const ptrdiff_t num_tokens = args.x.shape[0];
   const double work = 1.0 * args.layer.router.rows * args.layer.router.cols * static_cast<double>(num_tokens);
-  for_each(args.machine.pool, (num_tokens + kRowsPerItem - 1) / kRowsPerItem, work, [&](ptrdiff_t item, int) {
+  for_each(args.machine, (num_tokens + kRowsPerItem - 1) / kRowsPerItem, work, [&](ptrdiff_t item, int) {
     const ptrdiff_t first = item * kRowsPerItem;
     route_rows(args, first, std::min(kRowsPerItem, num_tokens - first));
   });

@@ -1,0 +1,28 @@
+// Whether the running step was given up (Batch::is_unneeded). Loops then skip items that have not started.
+#pragma once
+
+#include <atomic>
+
+namespace nibble::cpu {
+
+class StepStop {
+ public:
+  // `is_unneeded`: set by another thread, or null for a step that is never given up.
+  explicit StepStop(const std::atomic<bool>* is_unneeded) : is_unneeded_(is_unneeded) {}
+
+  // Once true, stays true even if *is_unneeded is cleared: no loop may read results of skipped items.
+  // Any thread may call it; it costs two loads.
+  bool is_set() const {
+    if (!is_unneeded_) return false;
+    if (is_set_.load(std::memory_order_relaxed)) return true;
+    if (!is_unneeded_->load(std::memory_order_relaxed)) return false;
+    is_set_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  const std::atomic<bool>* is_unneeded_;
+  mutable std::atomic<bool> is_set_{false};
+};
+
+}  // namespace nibble::cpu
