@@ -1,7 +1,6 @@
 // The log: shows the end of a branch at once, and the messages before it while the browser is idle. So a long
 // conversation opens quickly, and soon all of it can be scrolled to, searched by the browser, selected and copied.
 import { byId } from "../base/dom.js";
-import { icon } from "../base/icons.js";
 import { showTurn } from "./turn.js";
 
 /** @typedef {import("../storage/message.js").Message} Message */
@@ -84,7 +83,6 @@ function showEarlier(deadline) {
 export function setUpLog() {
   const button = byId("to-end"), log = byId("log");
   const show = () => { button.hidden = isScrolledToEnd(); };
-  button.append(icon("down"));
   button.addEventListener("click", () => {
     scrollLog(Infinity);
     byId("input").focus();

@@ -7,6 +7,7 @@ import { titleOf } from "../storage/tree.js";
 /** @typedef {import("../storage/message.js").Conversation} Conversation */
 
 const kDay = 86_400_000;
+const kPinned = "Pinned";
 let openId = () => "";
 let actions = { open: (chat) => {}, remove: (chat) => {} };
 
@@ -64,7 +65,8 @@ function groupOf(time) {
 let shownList = [];
 export function showList() {
   if (byId("conversations").querySelector("li input")) return;  // a title is being written
-  const entries = found().map((chat) => [chat, titleOf(chat), chat.id === openId(), groupOf(chat.changed)]);
+  const all = found().map((chat) => [chat, titleOf(chat), chat.id === openId(), chat.pinned ? kPinned : groupOf(chat.changed)]);
+  const entries = [...all.filter(([chat]) => chat.pinned), ...all.filter(([chat]) => !chat.pinned)];
   byId("none-found").hidden = entries.length > 0 || !words().length;
   // Redraw only on a change: a redraw loses the focus and a click in progress.
   if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
@@ -78,10 +80,22 @@ export function showList() {
 function itemOf([chat, title, isOpen]) {
   const item = h("li", {},
     h("button", { type: "button", class: "open", dir: "auto", "aria-current": isOpen ? "true" : undefined, onclick: () => actions.open(chat) }, title),
+    iconButton(chat.pinned ? "unpin" : "pin", `${chat.pinned ? "Unpin" : "Pin"}: ${title}`, { class: "pin", onclick: () => togglePin(chat) }),
     iconButton("edit", `Rename: ${title}`, { class: "rename", onclick: () => beginRename(item, chat) }),
     iconButton("delete", `Delete: ${title}`, { class: "delete", onclick: () => actions.remove(chat) }));
   return item;
 }
+
+/** @param {Conversation} chat */
+function togglePin(chat) {
+  chat.pinned = !chat.pinned;
+  store.saveFields(chat);
+  showList();
+  itemsOf(chat)?.querySelector("button.pin")?.focus();
+}
+
+/** @param {Conversation} chat */
+const itemsOf = (chat) => [...byId("conversations").querySelectorAll("li")][shownList.findIndex(([known]) => known === chat)];
 
 /** Sets the user's title. If it is empty, the first line of the oldest message is shown instead.
  * @param {Conversation} chat @param {string} title */
