@@ -31,9 +31,9 @@ labelEnter();
 
 let isReady = false;  // the conversations are loaded
 
-function openConversation(chat) {
+function openConversation(chat, words = []) {
   if (!isReady) return;  // the text in the field belongs to no conversation yet
-  conversation.openConversation(chat);
+  conversation.openConversation(chat, true, words);
   toggleList(false);
   byId("input").focus();
 }

@@ -10,7 +10,8 @@ import { branchOf, leafBelow, newVersion, titleOf, versionsOf } from "../storage
 import { activityOf, canRun, openCalls } from "../tools/tool_loop.js";
 import { addressed, showAddress } from "./address.js";
 import { messageText, showChips, showFiles, showGauge } from "./composer.js";
-import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf } from "./log.js";
+import { markFound, turnToFound } from "./found.js";
+import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf, whenShown } from "./log.js";
 import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers, stopAnswer } from "./running.js";
 
 /**
@@ -63,16 +64,19 @@ function showOpenAddress(isStep) {
   showAddress(open.messages.size ? open.id : null, isStep);
 }
 
-/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history */
-export function openConversation(chat, isStep = true) {
+/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history @param {string[]} words  of the search that found it */
+export function openConversation(chat, isStep = true, words = []) {
   if (isStep) notify("missing", "");
   open = chat;
   clearLog();
   showOpenAddress(isStep);
   byId("input").value = chat.draft;
   showList();
+  const found = turnToFound(chat, words);
+  markFound(null, []);
   showConversation();
   scrollLog(Infinity);
+  if (found) whenShown(found, (element) => markFound(element, words));
 }
 
 export function showConversation() {
