@@ -21,6 +21,8 @@ import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers
 
 const kOpenItem = "nibble.open";  // sessionStorage key: id of the conversation to reopen after a reload
 
+const kTitle = document.title;
+
 /** @type {Conversation} */
 export let open = store.newConversation();
 /** @type {Message[]} */
@@ -94,7 +96,7 @@ export function showConversation() {
   showFiles(open);
   showChips(open);
   showGauge(branch, maxContext);
-  document.title = open.messages.size ? `${titleOf(open)} – nibble` : "nibble";
+  document.title = open.messages.size ? `${titleOf(open)} – ${kTitle}` : kTitle;
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();
