@@ -127,6 +127,26 @@ def test_a_deleted_conversation_comes_back_with_its_title_versions_and_draft(pag
     assert page.text("#turns") == shown and versions(page) == "2/2" and page.js("document.getElementById('input').value") == "a draft"
 
 
+@pytest.mark.parametrize("has_text", [True, False])
+def test_a_conversation_that_is_deleted_during_an_answer_comes_back(page, has_text):
+    if has_text:
+        begin_endless_answer(page)
+    else:
+        page.js("(window.real = window.fetch, window.fetch = (address, options) => options?.body ? new Promise((resolve, reject) => "
+                "options.signal.addEventListener('abort', () => reject(options.signal.reason))) : window.real(address, options), 0)")  # fmt: skip
+        page.type("#input", QUESTION + Keys.ENTER)
+        page.wait("document.querySelector('[aria-busy=true]')")
+    begun = page.js("document.querySelector('.answer').innerText")
+    page.click("nav .delete")
+    page.wait("document.querySelector('#undo:not([hidden])')")
+    page.click("#undo-delete")
+    page.wait("document.querySelector('.turn.assistant .end')?.textContent.length > 0")
+    for _ in range(2):
+        assert page.last(".answer").startswith(begun) and page.last(".end") == ("Stopped." if has_text else "No answer yet.")
+        assert len(page.js(QUESTIONS)) == 1 and not page.js("document.querySelector('[aria-busy=true]')")
+        reload(page)
+
+
 def test_a_deleted_conversation_stays_deleted_without_undo(page):
     page.ask(QUESTION)
     page.click("nav .delete")

@@ -178,7 +178,10 @@ export function setUpChips(onChange) {
   byId("preset-now").addEventListener("change", () => {
     const chosen = presets().find(({ name }) => name === byId("preset-now").value);
     if (chosen) onChange({ ...chosen.settings, theme: settingsOf(openChat()).theme });
-    else openSettings("preset");
+    else {
+      openSettings("preset");
+      showPreset(settingsOf(openChat()));  // nothing has changed yet
+    }
   });
 }
 

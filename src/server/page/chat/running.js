@@ -119,7 +119,12 @@ async function follow(chat, message, chunks, before) {
   });
   clearTimeout(timer);
   running.delete(chat.id);
-  if (store.conversations.get(chat.id) !== chat) return releaseAnswer(message);  // deleted
+  if (store.conversations.get(chat.id) !== chat) {  // deleted; the user may bring it back
+    message.complete = isOver;
+    if (isBlank(chat, message)) chat.messages.delete(message.id);
+    if (!chat.messages.has(chat.shown)) chat.shown = before;
+    return releaseAnswer(message);
+  }
   const isSaved = finish(chat, message, before, isOver);
   if (view.isOpen(chat)) view.show();
   // Screen readers read the answer once, not each token. Errors are alerts of their own.

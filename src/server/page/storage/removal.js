@@ -1,8 +1,8 @@
 // Deletes conversations, and brings them back.
 import { post } from "./channel.js";
 import { begin, committed, filesKey, messagesOf } from "./database.js";
-import { saveDraft, saveFiles } from "./drafts.js";
-import { conversations, deleted, reportFault, saveFields, write } from "./store.js";
+import { isEmpty } from "./message.js";
+import { conversations, deleted, reportFault, write } from "./store.js";
 
 /** @typedef {import("./message.js").Conversation} Conversation */
 
@@ -20,15 +20,27 @@ export async function remove(chat) {
   await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
 
-/** Undoes remove(), in all tabs.
+/** Undoes remove(), in all tabs. Writes all of it in one transaction: the page may be closed at once.
  * @param {Conversation} chat  as it was removed */
 export async function restore(chat) {
-  const { draft, files } = chat;
-  deleted.delete(chat.id);
-  conversations.set(chat.id, chat);
-  post({ kind: "messages", chat: chat.id, messages: [...chat.messages.values()], leaf: chat.leaf, shown: chat.shown, revives: true });
-  await write(chat, [...chat.messages.values()], { revives: true, hasFields: true });
-  await saveFields(chat);
-  if (draft) await saveDraft(chat, draft);
-  if (files.length) await saveFiles(chat, files);
+  const { id, leaf, changed, title, settings, pinned, draft, files } = chat;
+  const messages = [...chat.messages.values()];
+  deleted.delete(id);
+  conversations.set(id, chat);
+  post({ kind: "messages", chat: id, messages, leaf, shown: chat.shown, revives: true });
+  post({ kind: "fields", chat: id, title, settings, pinned });
+  post({ kind: "draft", chat: id, text: draft });
+  post({ kind: "files", chat: id, files });
+  try {
+    const transaction = await begin(["messages", "chats", "drafts"], true);
+    const done = committed(transaction);
+    for (const message of messages) if (message.complete || !isEmpty(message)) transaction.objectStore("messages").put(message);
+    transaction.objectStore("chats").put({ id, leaf, changed, title, settings, pinned });
+    if (draft) transaction.objectStore("drafts").put({ id, text: draft, changed });
+    if (files.length) transaction.objectStore("drafts").put({ id: filesKey(id), chat: id, files, changed });
+    transaction.commit();
+    await done;
+  } catch {
+    await write(chat, messages, { revives: true, hasFields: true });  // reports the fault, and saves the messages later
+  }
 }
