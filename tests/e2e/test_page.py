@@ -82,7 +82,8 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
     page.ask(QUESTION)
     assert page.last(".answer") == "17 + 25 = 42."
     assert re.fullmatch(
-        r"\d+ tokens, \d+(\.\d)? tokens/s, the first after \d+ ms; prompt of \d+ tokens, \d+ of them cached", page.last(".numbers")
+        r"\d+ tokens, \d+(\.\d)? tokens/s, the first after \d+ ms; prompt of \d+ tokens, \d+ of them cached; effort medium",
+        page.last(".numbers"),
     )
     assert not page.find(".reasoning .said").is_displayed()
     assert re.fullmatch(r"Reasoning, \d+ tokens in \d+\.\d s", page.text(".reasoning summary"))
@@ -266,7 +267,6 @@ def test_a_reload_finds_the_conversation_and_the_settings(page, server):
     body = page.js("window.sent.at(-1)")
     assert body["reasoning_effort"] == "low" and body["messages"][0] == {"role": "system", "content": "Be brief."}
     page.click("nav li:first-child .delete")
-    page.driver.switch_to.alert.accept()
     page.wait("document.querySelectorAll('nav .open').length === 1")
     assert page.text("#turns") == "" and page.find("#welcome").is_displayed()
 
@@ -597,9 +597,9 @@ def test_actions_are_icons_that_hover_and_focus_show(server):
         page.js("document.querySelector('nav .open').focus()")
         page.press(Keys.TAB)
         page.wait(f"{in_list} === '1'")
-        assert page.js("document.activeElement.className.includes('rename')")
+        assert page.js("document.activeElement.className.includes('pin')")
         names = "[...document.querySelectorAll('.actions button')].map((button) => [button.getAttribute('aria-label'), button.title, button.innerText])"
-        assert page.js(names) == [[name, name, ""] for name in ("Copy this message", "Edit this message", "Copy this answer", "Retry", "Statistics")]
+        assert page.js(names) == [[name, name, ""] for name in ("Copy this message", "Edit this message", "Copy this answer", "Retry", "Edit this answer", "Statistics")]
 
 
 def test_statistics_are_shown_on_demand(page):

@@ -2,6 +2,7 @@
 state in the header."""
 
 import json
+import re
 
 import browser
 import pytest
@@ -22,6 +23,8 @@ VALUE = "document.getElementById('input').value"
 
 
 FILES = "[...document.querySelectorAll('.file button:first-child')].map((file) => file.textContent)"
+# The effort and the other settings that are shown.
+CHIPS = "[document.getElementById('effort-now').selectedOptions[0].textContent, ...[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)]"
 SENT = "window.sent.at(-1).messages.at(-1).content"
 
 
@@ -112,7 +115,6 @@ def test_files_are_kept_while_another_tab_deletes_their_conversation(page, tabs)
     second()
     page.wait("document.querySelectorAll('nav .open').length === 1")
     page.click("nav .delete")
-    page.driver.switch_to.alert.accept()
     first()
     page.wait("!document.querySelector('.turn')")
     page.wait(f"{FILES}.length === 1")
@@ -151,15 +153,14 @@ def test_a_long_paste_becomes_a_file(page):
 
 
 def test_active_settings_are_always_visible(page):
-    chips = "[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)"
-    assert page.js(chips) == ["Effort: medium", "Temperature: 0"]
+    assert page.js(CHIPS) == ["Effort: medium", "Temperature: 0"]
     page.settings(effort="high", temperature="", instructions="Be brief.", schema=json.dumps(SCHEMA), tools=json.dumps(TOOLS))
-    assert page.js(chips) == ["Effort: high", "Instructions", "JSON schema", f"Functions: {len(TOOLS)}"]
+    assert page.js(CHIPS) == ["Effort: high", "Instructions", "JSON schema", f"Functions: {len(TOOLS)}"]
     page.click("#chips [data-setting=schema]")
     assert page.driver.switch_to.active_element.get_attribute("id") == "schema"
     page.fill("#schema", "")
     page.click("#save-settings")
-    assert "JSON schema" not in page.js(chips)
+    assert "JSON schema" not in page.js(CHIPS)
 
 
 def test_all_sampling_parameters_are_sent_and_the_defaults_of_the_server_shown(page):
@@ -200,22 +201,21 @@ def test_a_number_that_the_server_would_refuse_is_not_saved(page):
     page.js("localStorage.setItem('nibble.settings', JSON.stringify({top_p: '1.5', min_p: 'x', top_k: '2.5', temperature: '0'}))")
     page.driver.refresh()
     page.wait_for_end()
-    assert page.js("[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)") == ["Effort: medium", "Temperature: 0"]
+    assert page.js(CHIPS) == ["Effort: medium", "Temperature: 0"]
 
 
 def test_each_conversation_keeps_its_settings(page):
-    chips = "[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)"
     page.settings(effort="low", instructions="Be brief.")
     page.ask(QUESTION)
     page.click("#new")
-    assert page.js(chips) == ["Effort: low", "Temperature: 0", "Instructions"]  # the defaults are those saved last
+    assert page.js(CHIPS) == ["Effort: low", "Temperature: 0", "Instructions"]  # the defaults are those saved last
     page.settings(effort="high", instructions="")
     page.ask("Sort 31, 5, 88.")
     assert page.js("window.sent.at(-1).reasoning_effort") == "high"
     page.driver.refresh()
     page.wait_for_end()
     page.js("[...document.querySelectorAll('nav .open')][1].click()")
-    assert page.js(chips) == ["Effort: low", "Temperature: 0", "Instructions"]
+    assert page.js(CHIPS) == ["Effort: low", "Temperature: 0", "Instructions"]
     page.ask("And 20 + 30?")
     body = page.js("window.sent.at(-1)")
     assert body["reasoning_effort"] == "low" and body["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -235,7 +235,8 @@ def test_the_context_that_is_used_is_shown(page):
     page.ask(QUESTION)
     usage = page.js("fetch('/status.json').then((reply) => reply.json()).then(({max_context}) => max_context)")
     shown = page.text("#gauge")
-    assert shown.startswith("Context: ") and f" of {usage:,} tokens, " in shown
+    assert re.fullmatch(rf"Context: \d+ of {usage:,} tokens,\s+\d %", shown)
+    assert page.find("#gauge").get_attribute("title") == shown.split(" tokens,")[0] + " tokens"
     page.click("#new")
     assert not page.find("#gauge").is_displayed()
 

@@ -151,7 +151,6 @@ def test_an_import_changes_no_message_and_brings_back_deleted_conversations(page
     page.click(".turn.assistant .versions button:enabled")
     assert page.last(".answer") == "another answer"
     page.click("nav .delete")
-    page.driver.switch_to.alert.accept()
     import_file(page, file)
     reload(page)
     page.click("nav .open")

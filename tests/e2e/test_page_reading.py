@@ -230,3 +230,35 @@ def test_text_from_right_to_left_begins_at_the_right(page):
     assert show(page, f"{hebrew}\n\nHello\n\n- {hebrew} *a*\n\n> {hebrew}\n\n```\n{hebrew}\n```", directions) == ["rtl", "ltr", "rtl", "rtl", "ltr"]
     page.fill("#input", hebrew)
     assert page.js("getComputedStyle(document.getElementById('input')).direction") == "rtl"
+
+
+# Distances in sizes of the font: of a subscript below its line, of a superscript above it.
+SCRIPTS = """((font) => {
+  if (font) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(`.math math { font-family: ${font} !important; }`);
+    document.adoptedStyleSheets = [sheet];
+  }
+  return import("/page/reading/math_font.js").then(({checkMathFont}) => {
+    checkMathFont();
+    const lines = [...document.querySelectorAll("#shown mi, #shown mn")].map((glyph) => {
+      const space = document.createElementNS(glyph.namespaceURI, "mspace"), row = document.createElementNS(glyph.namespaceURI, "mrow");
+      for (const name of ["width", "height", "depth"]) space.setAttribute(name, "0px");
+      glyph.replaceWith(row);
+      row.append(glyph, space);
+      return space;
+    }).map((space) => space.getBoundingClientRect().bottom);
+    const size = parseFloat(getComputedStyle(document.querySelector("#shown math")).fontSize);
+    document.adoptedStyleSheets = [];
+    return [(lines[1] - lines[0]) / size, (lines[2] - lines[3]) / size, document.documentElement.classList.contains("no-math-font")];
+  });
+})(arguments[0])"""
+
+
+@pytest.mark.parametrize("font", ["", "DejaVu Sans"])  # a font with a table of mathematics, and one without
+def test_scripts_stand_below_and_above_their_line_with_any_font(page, font):
+    show(page, "$x_1 y^2$", "0")
+    page.wait("document.querySelector('#shown msup') !== null")
+    below, above, is_corrected = page.js(SCRIPTS, font)
+    assert 0.12 < below < 0.4 and 0.25 < above < 0.55
+    assert is_corrected or font == ""

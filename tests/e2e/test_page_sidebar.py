@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 from test_page import QUESTION, any_page, chromium, page, server  # noqa: F401: fixtures
 
 OTHER = "Sort 31, 5, 88."
-TITLES = "[...document.querySelectorAll('nav .open')].map((item) => item.textContent)"
+TITLES = "[...document.querySelectorAll('nav .open')].map((open) => open.firstChild.textContent)"
 kDay = 86_400_000
 
 
@@ -134,3 +134,46 @@ def test_an_unknown_address_opens_a_new_conversation_and_says_so(page, server):
     assert page.js("location.pathname") == "/"
     page.ask(QUESTION)
     assert page.last(".answer") == "17 + 25 = 42."
+
+
+def marks(page):
+    """Returns the texts that are marked."""
+    return page.js("[...(CSS.highlights.get('found') ?? [])].map(String)")
+
+
+def test_a_search_shows_the_text_around_its_words_and_leads_to_them(page, tmp_path):
+    chat, parent, messages = "found", None, []
+    for at in range(300):
+        text = "The zebra is <b>striped</b>, as everybody knows who has seen one in the wild." if at == 41 else f"word{at} and more"
+        role = {"role": "user"} if at % 2 == 0 else {"role": "assistant", "reasoning": "A quagga!" if at == 61 else "", "calls": [], "finish": "stop"}
+        messages.append({"id": f"{chat}.{at}", "chat": chat, "parent": parent, "created": at, "content": text, **role})
+        parent = messages[-1]["id"]
+    import_file(page, tmp_path, {"id": chat, "title": "Long", "messages": messages, "leaf": parent})
+    page.wait("document.querySelector('nav .open')")
+    page.type("#search", "striped ZEBRA")
+    page.wait("document.querySelector('nav .line')")
+    assert page.text("nav .line").startswith("The zebra is <b>striped</b>, as everybody knows")
+    page.click("nav .open")
+    page.wait("CSS.highlights.has('found')")
+    assert sorted(marks(page)) == ["striped", "zebra"]
+    box = "[...CSS.highlights.get('found')][0].getBoundingClientRect()"
+    page.wait(f"{box}.top > 0 && {box}.bottom < innerHeight")
+    page.fill("#search", "quagga")
+    page.wait("document.querySelector('nav .line')?.textContent.includes('quagga')")
+    page.click("nav .open")
+    page.wait("CSS.highlights.has('found')")
+    assert marks(page) == ["quagga"]
+    page.wait(f"{box}.height > 0 && {box}.top > 0 && {box}.bottom < innerHeight")  # its reasoning was unfolded
+    page.click("#new")
+    assert marks(page) == []
+
+
+def test_a_search_leads_to_another_version(page):
+    page.ask(QUESTION)
+    page.click(".turn.user .edit")
+    page.fill(".turn.user textarea", "What is 2 + 2?")
+    page.click(".turn.user button[type=submit]")
+    page.wait_for_end()
+    page.type("#search", "carry 17")
+    page.click("nav .open")
+    page.wait("document.querySelector('.turn.user .said').textContent === arguments[0]", QUESTION)

@@ -1,18 +1,27 @@
 // Converts a conversation to the API's messages; receives the streamed answer.
 import { ConnectionError } from "../client/api.js";
 import { kSampling } from "../settings/settings.js";
-import { newMessage } from "../storage/message.js";
+import { newVersion } from "../storage/tree.js";
 
-// The request for the next answer, without settings that the user left empty.
-export function requestOf(messages, settings) {
-  const body = {
+/** @typedef {import("../storage/message.js").Message} Message */
+
+/**
+ * The request for the next answer, or for the rest of one, without settings that the user left empty.
+ * @param {Message[]} messages @param {any} settings @param {Message | undefined} begun  the answer to go on with
+ */
+export function requestOf(messages, settings, begun) {
+  const body = /** @type {any} */ ({
     messages: messages.filter((message) => !isEmpty(message)).map(toApi),
     stream: true,
     stream_options: { include_usage: true, continuous_usage_stats: true },  // stopped answers get usage too
     resumable: true,
     return_progress: true,
     reasoning_effort: settings.effort,
-  };
+  });
+  if (begun) {
+    body.messages.push({ role: "assistant", content: begun.content || null, reasoning_content: begun.reasoning || undefined });
+    body.continue_final_message = true;
+  }
   if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
   for (const { name } of kSampling) if (settings[name] !== "") body[name] = Number(settings[name]);
   if (settings.tools) body.tools = JSON.parse(settings.tools);
@@ -34,17 +43,30 @@ function toApi(message) {
   return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
 }
 
-export const newAnswer = (chat, parent, settings) =>
-  newMessage(chat, parent, { role: "assistant", reasoning: "", calls: [], isJson: settings.schema !== "", complete: false });
+/**
+ * An answer to a message, without text, or with the text of the version that it goes on with.
+ * @param {import("../storage/message.js").Conversation} chat @param {string | null} parent @param {any} settings @param {Message} [begun]
+ */
+export const newAnswer = (chat, parent, settings, begun) =>
+  newVersion(chat, parent, { role: "assistant", content: begun?.content ?? "", reasoning: begun?.reasoning ?? "", calls: [],
+    continues: begun?.id, effort: settings.effort, isJson: settings.schema !== "", complete: false });
+
+/** Whether an answer has no text of its own.
+ * @param {import("../storage/message.js").Conversation} chat @param {Message} message */
+export function isBlank(chat, message) {
+  const begun = chat.messages.get(message.continues ?? "");
+  if (!begun) return !message.content && !message.reasoning && !message.calls.length;
+  return message.content === begun.content && message.reasoning === begun.reasoning && !message.calls.length;
+}
 
 /**
  * Fills `message` with the chunks of its answer; calls `onChange` after each. Returns whether the answer is over: false if
  * the server can't be reached, but may still have the rest.
- * @param {import("../storage/message.js").Message} message @param {AsyncIterable<any>} chunks @param {AbortSignal} signal
+ * @param {Message} message @param {AsyncIterable<any>} chunks @param {AbortSignal} signal
  * @param {() => void} onChange
  */
 export async function receive(message, chunks, signal, onChange) {
-  const began = performance.now() - (Date.now() - message.created);
+  const began = performance.now() - sinceMs(message);
   const { received, firstMs, thoughtMs } = message;
   let isOver = true;
   const timer = setInterval(() => { if (message.firstMs === undefined || message.isReconnecting) onChange(); }, 1000);  // the waiting time is shown
@@ -88,9 +110,12 @@ function addDelta(message, delta) {
   return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
 }
 
+// Never negative: the clock may have been set back.
+const sinceMs = ({ created }) => Math.max(0, Date.now() - created);
+
 // Returns "Queued (2nd) …", "Reading the prompt, 43 % …" or "Waiting for the first token …", after some seconds with their number.
 export function waitText({ created, progress, isReconnecting }) {
-  const seconds = Math.floor((Date.now() - created) / 1000);
+  const seconds = Math.floor(sinceMs({ created }) / 1000);
   const what = isReconnecting ? "The connection is lost. Trying again"
     : progress?.queue > 0 ? `Queued (${ordinal(progress.queue)})`
     : progress ? `Reading the prompt, ${Math.floor((100 * progress.processed) / progress.total)} %`
@@ -111,19 +136,20 @@ export function reasoningTitle(message, isRunning) {
   return `Reasoning${count ? `, ${count} tokens${time}` : ""}${isRunning && !message.content ? " …" : ""}`;
 }
 
-// Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached".
-export function statistics({ usage, firstMs, lastMs, firstTokens }) {
+// Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached; effort medium".
+export function statistics({ usage, firstMs, lastMs, firstTokens, effort }) {
   if (!usage) return "";
   const seconds = (lastMs - firstMs) / 1000;
   const speed = seconds > 0 ? `, ${rounded((usage.completion_tokens - firstTokens) / seconds)} tokens/s` : "";
   const first = firstMs === undefined ? "" : `, the first after ${firstMs < 1000 ? `${Math.round(firstMs)} ms` : `${(firstMs / 1000).toFixed(1)} s`}`;
   return `${usage.completion_tokens} tokens${speed}${first}; ` +
-    `prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached`;
+    `prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached` + (effort ? `; effort ${effort}` : "");
 }
 
 // Returns why the answer ended, if it did not end as it should.
-export function outcome({ finish, complete }, isRunning) {
+export function outcome({ finish, complete, isEdited }, isRunning) {
   const parts = [];
+  if (isEdited) parts.push("Edited by you.");
   if (finish === "length") parts.push("Cut off: the token limit was reached.");
   if (finish === "stopped") parts.push("Stopped.");
   if (finish === "none") parts.push("No answer yet.");

@@ -1,22 +1,27 @@
 // The chat page: starts it, lists the conversations and handles the user's actions.
 import { byId, copyText, notify, say } from "../base/dom.js";
+import { addIcons } from "../base/icons.js";
 import { onKeyNeeded } from "../client/api.js";
 import { askForKey } from "../client/key_dialog.js";
 import { followServer } from "../client/server_state.js";
 import { copyFormulas } from "../reading/math.js";
-import { settingsOf } from "../settings/settings.js";
-import { applyTheme, setUpSettings } from "../settings/settings_dialog.js";
-import { saveDraft } from "../storage/drafts.js";
+import { addPresets, presets } from "../settings/presets.js";
+import { saveSettings, settingsOf } from "../settings/settings.js";
+import { applyTheme, hasUnsavedSettings, setUpSettings } from "../settings/settings_dialog.js";
+import { hasUnsavedDraft, saveDraft } from "../storage/drafts.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "../storage/exchange.js";
 import { moveOldConversations } from "../storage/old_storage.js";
 import * as store from "../storage/store.js";
-import { titleOf } from "../storage/tree.js";
+import { sweepUnsent } from "../storage/unsent.js";
 import { onTokenNeeded } from "../tools/mcp_servers.js";
 import { askForToken } from "../tools/token_dialog.js";
-import { setUpComposer, showChips } from "./composer.js";
+import { setUpChips, setUpComposer, showChips } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { stopAnswer } from "./running.js";
 import { setUpSidebar, showList } from "./sidebar.js";
+import { removeWithUndo, setUpUndo, undoDelete } from "./undo.js";
+
+addIcons();
 
 // Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
 const isTouch = matchMedia("(pointer: coarse)");
@@ -26,20 +31,19 @@ labelEnter();
 
 let isReady = false;  // the conversations are loaded
 
-function openConversation(chat) {
+function openConversation(chat, words = []) {
   if (!isReady) return;  // the text in the field belongs to no conversation yet
-  conversation.openConversation(chat);
+  conversation.openConversation(chat, true, words);
   toggleList(false);
   byId("input").focus();
 }
 
 function remove(chat) {
-  if (!confirm(`Delete "${titleOf(chat)}"?`)) return;
   stopAnswer(chat.id);
-  store.remove(chat);
-  if (chat.id === conversation.open.id) return openConversation(store.newConversation());
+  removeWithUndo(chat);
+  if (chat.id === conversation.open.id) conversation.openConversation(store.newConversation());
   showList();
-  byId("new").focus();
+  byId("undo-delete").focus();
 }
 
 function send() {
@@ -59,7 +63,7 @@ async function importFile() {
   byId("import-file").value = "";
   if (!file) return;
   try {
-    const outcome = await importAll(await file.text());
+    const outcome = await importAll(await file.text(), addPresets);
     notify("import", "");
     byId("outcome").textContent = outcome;
     if (!byId("input").value) byId("input").value = conversation.open.draft;  // may come from an import
@@ -83,7 +87,7 @@ function toggleList(isShown) {
 // Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
 const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyC: copyLast,
   KeyR: () => conversation.pressLast("assistant", ".retry"),
-  KeyS: focusSearch, Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
+  KeyS: focusSearch, KeyZ: undoDelete, KeyE: () => byId("effort-now").focus(), Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
 
 document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
@@ -119,25 +123,31 @@ byId("stop").addEventListener("click", conversation.stop);
 byId("new").addEventListener("click", () => openConversation(store.newConversation()));
 byId("export-json").addEventListener("click", () => exportJson(conversation.open));
 byId("export-markdown").addEventListener("click", () => exportMarkdown(conversation.open));
-byId("export-all").addEventListener("click", exportAll);
+byId("export-all").addEventListener("click", () => exportAll(presets()));
 byId("import").addEventListener("click", () => byId("import-file").click());
 byId("import-file").addEventListener("change", importFile);
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 
-setUpSettings(() => settingsOf(conversation.open), (settings, isSaved) => {
+/** @param {any} settings  of the open conversation and of new ones @param {boolean} isSaved */
+function changeSettings(settings, isSaved) {
   applyTheme(settings.theme);
   conversation.open.settings = settings;
   if (conversation.open.messages.size) store.saveFields(conversation.open);
   showChips(conversation.open);
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
-});
+}
+setUpSettings(() => settingsOf(conversation.open), changeSettings);
+setUpChips((settings) => changeSettings(settings, saveSettings(settings)));
+setUpUndo(openConversation);
+addEventListener("beforeunload", (event) => { if (store.hasUnsaved() || hasUnsavedDraft() || hasUnsavedSettings()) event.preventDefault(); });
 onKeyNeeded(askForKey);
 onTokenNeeded(askForToken);
 
 await store.load(conversation.followChange, notify);
 setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
 store.reportDamage(await moveOldConversations());
+if (store.isLoaded) sweepUnsent((chat) => store.conversations.has(chat));
 conversation.setUpConversation(showList);
 setUpComposer(() => conversation.open, showList);
 showList();

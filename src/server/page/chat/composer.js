@@ -1,7 +1,7 @@
 // The composer: attached files, which become text of the message when it is sent, the settings that are active, and how full the context is.
 import { byId, h, notify, say } from "../base/dom.js";
-import { icon } from "../base/icons.js";
 import { kSampling, serverUrls, settingsOf } from "../settings/settings.js";
+import { presets, presetWith } from "../settings/presets.js";
 import { openSettings } from "../settings/settings_dialog.js";
 import { saveFiles } from "../storage/drafts.js";
 import { conversations } from "../storage/store.js";
@@ -116,7 +116,6 @@ const sizeText = (text) => (text.length < 1000 ? `${text.length} B` : `${(text.l
 export function setUpComposer(open, onFiles) {
   openChat = open;
   onChange = onFiles;
-  byId("attach").append(icon("attach"));
   byId("attach").addEventListener("click", () => byId("attach-file").click());
   byId("attach-file").addEventListener("change", async () => {
     const files = [...byId("attach-file").files];
@@ -149,15 +148,41 @@ export function showChips(chat) {
   const settings = settingsOf(chat);
   const { effort, instructions, schema, tools, mcp, javascript } = settings;
   const numTools = tools ? JSON.parse(tools).length : 0;
-  const chips = [["effort", `Effort: ${effort}`]];
+  const chips = [];
   for (const { name, label } of kSampling) if (settings[name] !== "") chips.push([name, `${label}: ${settings[name]}`]);
   if (instructions) chips.push(["instructions", "Instructions"]);
   if (schema) chips.push(["schema", "JSON schema"]);
   if (numTools) chips.push(["tools", `Functions: ${numTools}`]);
   if (mcp) chips.push(["mcp", `MCP servers: ${serverUrls(mcp).length}`]);
   if (javascript) chips.push(["javascript", "JavaScript"]);
-  byId("chips").replaceChildren(...chips.map(([name, text]) =>
-    h("button", { type: "button", "data-setting": name, onclick: () => openSettings(name) }, text)));
+  const buttons = chips.map(([name, text]) => h("button", { type: "button", "data-setting": name, onclick: () => openSettings(name) }, text));
+  byId("other-chips").replaceChildren(...buttons);
+  byId("effort-now").value = effort;
+  showPreset(settings);
+}
+
+/** The list of presets, if there are any.
+ * @param {import("../settings/presets.js").Settings} settings */
+function showPreset(settings) {
+  const list = presets(), field = byId("preset-now");
+  field.hidden = !list.length;
+  if (document.activeElement === field) return;  // it may be open
+  field.replaceChildren(h("option", { value: "" }, "No preset"), ...list.map(({ name }) => h("option", { value: name }, name)));
+  field.value = presetWith(settings);
+}
+
+/** Lets the user change the settings that change most often, without the dialog.
+ * @param {(settings: any) => void} onChange */
+export function setUpChips(onChange) {
+  byId("effort-now").addEventListener("change", () => onChange({ ...settingsOf(openChat()), effort: byId("effort-now").value }));
+  byId("preset-now").addEventListener("change", () => {
+    const chosen = presets().find(({ name }) => name === byId("preset-now").value);
+    if (chosen) onChange({ ...chosen.settings, theme: settingsOf(openChat()).theme });
+    else {
+      openSettings("preset");
+      showPreset(settingsOf(openChat()));  // nothing has changed yet
+    }
+  });
 }
 
 /** Shows how much of the context the branch takes.
@@ -168,6 +193,9 @@ export function showGauge(branch, maxContext) {
   if (!usage || !maxContext) return;
   const count = usage.prompt_tokens + usage.completion_tokens;
   const percent = Math.round((100 * count) / maxContext);
-  byId("gauge").textContent = `Context: ${count.toLocaleString("en")} of ${maxContext.toLocaleString("en")} tokens, ${percent} %`;
+  const exact = `${count.toLocaleString("en")} of ${maxContext.toLocaleString("en")} tokens`;
+  byId("gauge").title = `Context: ${exact}`;
+  byId("gauge-text").replaceChildren(h("span", { class: "off-screen" }, `Context: ${exact}, `), `${percent} %`);
+  byId("ring").style.setProperty("--share", `${Math.min(percent, 100)}%`);
   byId("gauge").classList.toggle("error", percent >= 90);
 }

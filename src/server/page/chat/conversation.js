@@ -2,14 +2,16 @@
 import { byId, notify } from "../base/dom.js";
 import { session } from "../base/web_storage.js";
 import { maxContext } from "../client/server_state.js";
+import { requestPersistence } from "../storage/database.js";
 import { saveDraft, saveFiles } from "../storage/drafts.js";
 import { newMessage } from "../storage/message.js";
 import * as store from "../storage/store.js";
-import { branchOf, leafBelow, versionsOf } from "../storage/tree.js";
+import { branchOf, leafBelow, newVersion, titleOf, versionsOf } from "../storage/tree.js";
 import { activityOf, canRun, openCalls } from "../tools/tool_loop.js";
 import { addressed, showAddress } from "./address.js";
 import { messageText, showChips, showFiles, showGauge } from "./composer.js";
-import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf } from "./log.js";
+import { markFound, turnToFound } from "./found.js";
+import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf, whenShown } from "./log.js";
 import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers, stopAnswer } from "./running.js";
 
 /**
@@ -18,6 +20,8 @@ import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers
  */
 
 const kOpenItem = "nibble.open";  // sessionStorage key: id of the conversation to reopen after a reload
+
+const kTitle = document.title;
 
 /** @type {Conversation} */
 export let open = store.newConversation();
@@ -62,16 +66,19 @@ function showOpenAddress(isStep) {
   showAddress(open.messages.size ? open.id : null, isStep);
 }
 
-/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history */
-export function openConversation(chat, isStep = true) {
+/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history @param {string[]} words  of the search that found it */
+export function openConversation(chat, isStep = true, words = []) {
   if (isStep) notify("missing", "");
   open = chat;
   clearLog();
   showOpenAddress(isStep);
   byId("input").value = chat.draft;
   showList();
+  const found = turnToFound(chat, words);
+  markFound(null, []);
   showConversation();
   scrollLog(Infinity);
+  if (found) whenShown(found, (element) => markFound(element, words));
 }
 
 export function showConversation() {
@@ -89,6 +96,7 @@ export function showConversation() {
   showFiles(open);
   showChips(open);
   showGauge(branch, maxContext);
+  document.title = open.messages.size ? `${titleOf(open)} – ${kTitle}` : kTitle;
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();
@@ -120,11 +128,33 @@ function stateOf(message, versions) {
   };
   return {
     ...state,
-    edit: message.role === "user" ? (text) => send([newMessage(open.id, message.parent, { role: "user", content: text })]) : undefined,
-    retry: message.role === "assistant" ? () => answer(open, message.parent) : undefined,
+    ...actionsOf(message),
     ...(waiting?.message === message ? { openCalls: waiting.calls, sendResults: results,
       run: canRun(open) ? () => runTools(open, message, branch.at(-1).id, true) : undefined } : {}),
   };
+}
+
+/** @param {Message} message */
+function actionsOf(message) {
+  if (message.role === "user") return { edit: (text) => send([newVersion(open, message.parent, { role: "user", content: text })]) };
+  if (message.role !== "assistant") return {};
+  const isCut = !message.complete || message.error || ["length", "stopped"].includes(message.finish) || message.isEdited;
+  const mayGoOn = isCut && message === branch.at(-1) && !message.calls.length && (message.content || message.reasoning);
+  return {
+    edit: message.content && !message.calls.length ? (text) => saveEdited(message, text) : undefined,
+    retry: () => answer(open, message.parent),
+    goOn: mayGoOn ? () => answer(open, message.parent, message) : undefined,
+  };
+}
+
+/** Adds a version of an answer that the user wrote.
+ * @param {Message} message @param {string} content */
+function saveEdited(message, content) {
+  const { reasoning, isJson, effort } = message;
+  const edited = newVersion(open, message.parent, { role: "assistant", content, reasoning, calls: [], isJson, effort, isEdited: true, finish: "stop" });
+  open.shown = edited.id;
+  store.append(open, [edited], edited.id);
+  showConversation();
 }
 
 /** Shows another version and the messages after it.
@@ -145,7 +175,8 @@ function showVersion(message, by) {
 export function ask(text) {
   const content = messageText(text, open.files);
   byId("input").value = "";
-  send([newMessage(open.id, open.shown, { role: "user", content })], { endsDraft: true });
+  send([newVersion(open, open.shown, { role: "user", content })], { endsDraft: true });
+  requestPersistence().catch(() => {});  // the storage is blocked
 }
 
 /** Adds messages, each the parent of the next, and receives the answer.
@@ -200,12 +231,20 @@ export function followChange(change, isNews) {
   if (change.kind === "messages") for (const message of change.messages) forgetFailure(message.parent);
   // Progress of an answer must not switch the user back to it from another version.
   const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
-  if (shows && !runningAnswer(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
+  if (shows && !hidesEdit(chat, change.shown) && !runningAnswer(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;
   if (change.kind === "files") return showFiles(open);
   const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;
   if (isProgress && chat.shown === branch.at(-1).id) redraw(chat.messages.get(chat.shown));
   else showConversation();
+}
+
+/** Whether a message that the user edits is not on the branch that ends there.
+ * @param {Conversation} chat @param {string | null} end */
+function hidesEdit(chat, end) {
+  if (chat !== open) return false;
+  const edited = branch.filter(({ id }) => turnOf(id)?.element.querySelector(":scope > form"));
+  return edited.some((message) => !branchOf(chat.messages, end).includes(message));
 }
 
 /** The last answer with text, complete or not. */

@@ -1,7 +1,6 @@
 // The log: shows the end of a branch at once, and the messages before it while the browser is idle. So a long
 // conversation opens quickly, and soon all of it can be scrolled to, searched by the browser, selected and copied.
 import { byId } from "../base/dom.js";
-import { icon } from "../base/icons.js";
 import { showTurn } from "./turn.js";
 
 /** @typedef {import("../storage/message.js").Message} Message */
@@ -18,15 +17,32 @@ let begin = Infinity;   // index in the branch of the first message that is show
 let branch = /** @type {Message[]} */ ([]);
 let stateOf = (message, at) => /** @type {import("./turn.js").TurnState} */ ({});
 let isWaiting = false;  // for idle time
+let awaited = /** @type {{id: string, act: (element: HTMLElement) => void} | null} */ (null);
 
 /** The element and the update of a message, if it is shown already.
  * @param {string} id */
 export const turnOf = (id) => turns.get(id);
 
+/** Calls `act` with a message's element as soon as it is shown, if the conversation is still open.
+ * @param {string} id @param {(element: HTMLElement) => void} act */
+export function whenShown(id, act) {
+  awaited = { id, act };
+  tellAwaited();
+}
+
+function tellAwaited() {
+  const turn = turns.get(awaited?.id ?? "");
+  if (!turn) return;
+  const { act } = awaited;
+  awaited = null;
+  act(turn.element);
+}
+
 /** Forgets a conversation, before another one is shown. */
 export function clearLog() {
   turns = new Map();
   begin = Infinity;
+  awaited = null;
   byId("turns").replaceChildren();
 }
 
@@ -77,6 +93,7 @@ function showEarlier(deadline) {
   byId("turns").prepend(added);
   byId("earlier").hidden = begin === 0;
   log.scrollTop = scrollTop + log.scrollHeight - scrollHeight;
+  tellAwaited();
   if (begin > 0) waitForIdleTime();
 }
 
@@ -84,7 +101,6 @@ function showEarlier(deadline) {
 export function setUpLog() {
   const button = byId("to-end"), log = byId("log");
   const show = () => { button.hidden = isScrolledToEnd(); };
-  button.append(icon("down"));
   button.addEventListener("click", () => {
     scrollLog(Infinity);
     byId("input").focus();

@@ -8,7 +8,7 @@ import { newMessage } from "../storage/message.js";
 /**
  * @typedef {import("../storage/message.js").Message} Message
  * @typedef {import("../storage/message.js").Conversation} Conversation
- * @typedef {{id: string, message: string, chat: string, parent: string | null, created: number, isJson: boolean}} Handle
+ * @typedef {{id: string, message: string, chat: string, parent: string | null, created: number, isJson: boolean, continues?: string}} Handle
  *   id: of the answer at the server
  */
 
@@ -45,10 +45,12 @@ export function openAnswers() {
  * @param {Handle} handle @param {Conversation | undefined} chat @returns {Message | null}
  */
 export function messageOfAnswer(handle, chat) {
-  const { message: id, parent, created, isJson } = handle;
+  const { message: id, parent, created, isJson, continues } = handle;
   if (!chat && Date.now() - created > kDayMs) local.remove(kItems + id);
   if (!chat || local.get(kItems + id) === null || (parent !== null && !chat.messages.has(parent))) return null;
-  const fields = { id, created, isJson, role: /** @type {"assistant"} */ ("assistant"), reasoning: "", calls: [], complete: false };
+  const begun = chat.messages.get(continues ?? "");
+  const fields = { id, created, isJson, continues: begun?.id, role: /** @type {"assistant"} */ ("assistant"), content: begun?.content ?? "",
+    reasoning: begun?.reasoning ?? "", calls: [], complete: false };
   const message = chat.messages.get(id) ?? newMessage(chat.id, parent, fields);
   if (message.complete) {
     closeAnswer(message);
@@ -94,9 +96,9 @@ export function releaseAnswer(message) {
 export function newChunks(message, body, signal) {
   const keep = (id) => {
     if (!id) return;  // the server keeps no answers
-    const { chat, parent, created, isJson } = message;
+    const { chat, parent, created, isJson, continues } = message;
     message.received = -1;
-    local.set(kItems + message.id, JSON.stringify({ id, message: message.id, chat, parent, created, isJson: isJson === true }));
+    local.set(kItems + message.id, JSON.stringify({ id, message: message.id, chat, parent, created, continues, isJson: isJson === true }));
     alone(id, () => new Promise((resolve) => { held.set(message.id, resolve); }));
   };
   return goOn(message, streamChat(body, signal, keep), signal);

@@ -1,11 +1,10 @@
 // The answers that are received now, in all conversations: at most one in each. The user may have another one open.
 import { say, notify } from "../base/dom.js";
 import { settingsOf } from "../settings/settings.js";
-import { isEmpty } from "../storage/message.js";
 import * as store from "../storage/store.js";
 import { branchOf } from "../storage/tree.js";
 import { canRun, offerTools, runCalls } from "../tools/tool_loop.js";
-import { newAnswer, receive, requestOf } from "./answer.js";
+import { isBlank, newAnswer, receive, requestOf } from "./answer.js";
 import { alone, closeAnswer, messageOfAnswer, newChunks, openAnswers, releaseAnswer, restOfChunks } from "./resume.js";
 
 /**
@@ -32,7 +31,8 @@ let view = /** @type {View} */ ({});
  * @param {View} given */
 export function setUpAnswers(given) {
   view = given;
-  addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
+  addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message).filter(
+    (message) => store.conversations.has(message.chat) && !isBlank(store.conversations.get(message.chat), message))));
   for (const handle of openAnswers()) alone(handle.id, () => resumeAnswer(handle));
 }
 
@@ -51,15 +51,15 @@ export const failureOf = (parent) => failures.get(parent);
 export const forgetFailure = (parent) => failures.delete(parent);
 
 /** Receives an answer to a message: a new version if it has one already.
- * @param {Conversation} chat @param {string | null} parent */
-export async function answer(chat, parent) {
+ * @param {Conversation} chat @param {string | null} parent @param {Message} [begun]  the version that the new one goes on with */
+export async function answer(chat, parent, begun) {
   const settings = settingsOf(chat);
   if (!chat.settings) {
     chat.settings = settings;  // later changes of the defaults do not change this conversation
     store.saveFields(chat);
   }
-  const body = requestOf(branchOf(chat.messages, parent), settings);
-  const message = newAnswer(chat.id, parent, settings);
+  const body = requestOf(branchOf(chat.messages, parent), settings, begun);
+  const message = newAnswer(chat, parent, settings, begun);
   const before = chat.shown;
   failures.delete(parent);
   store.keep(message);
@@ -107,7 +107,7 @@ async function follow(chat, message, chunks, before) {
   const save = () => {
     clearTimeout(timer);
     timer = undefined;
-    if (isEmpty(message)) return;
+    if (isBlank(chat, message)) return;
     saved = performance.now();
     store.saveProgress(chat, message);
   };
@@ -119,7 +119,12 @@ async function follow(chat, message, chunks, before) {
   });
   clearTimeout(timer);
   running.delete(chat.id);
-  if (store.conversations.get(chat.id) !== chat) return releaseAnswer(message);  // deleted
+  if (store.conversations.get(chat.id) !== chat) {  // deleted; the user may bring it back
+    message.complete = isOver;
+    if (isBlank(chat, message)) chat.messages.delete(message.id);
+    if (!chat.messages.has(chat.shown)) chat.shown = before;
+    return releaseAnswer(message);
+  }
   const isSaved = finish(chat, message, before, isOver);
   if (view.isOpen(chat)) view.show();
   // Screen readers read the answer once, not each token. Errors are alerts of their own.
@@ -156,8 +161,9 @@ function finish(chat, message, before, isOver) {
   const isVersion = before !== message.parent;
   const isFailure = message.error !== undefined || message.finish === "stopped";
   message.complete = isOver;
-  if (isFailure && isEmpty(message)) store.drop(chat, message);
-  if (isFailure && (isEmpty(message) || (isVersion && message.error))) {
+  const isNothing = isBlank(chat, message);
+  if (isFailure && isNothing) store.drop(chat, message);
+  if (isFailure && (isNothing || (isVersion && message.error))) {
     if (message.error) failures.set(message.parent, message.error);
     if (chat.shown === message.id) chat.shown = before;
   }

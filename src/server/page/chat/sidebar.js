@@ -3,14 +3,16 @@ import { byId, h, say } from "../base/dom.js";
 import { iconButton } from "../base/icons.js";
 import * as store from "../storage/store.js";
 import { titleOf } from "../storage/tree.js";
+import { lineWith, textOf } from "./found.js";
 
 /** @typedef {import("../storage/message.js").Conversation} Conversation */
 
 const kDay = 86_400_000;
+const kPinned = "Pinned";
 let openId = () => "";
-let actions = { open: (chat) => {}, remove: (chat) => {} };
+let actions = { open: (chat, words) => {}, remove: (chat) => {} };
 
-/** @param {{openId: () => string, open: (chat: Conversation) => void, remove: (chat: Conversation) => void}} given */
+/** @param {{openId: () => string, open: (chat: Conversation, words: string[]) => void, remove: (chat: Conversation) => void}} given */
 export function setUpSidebar(given) {
   openId = given.openId;
   actions = given;
@@ -44,9 +46,9 @@ const words = () => byId("search").value.toLowerCase().split(/\s+/).filter(Boole
 function found() {
   const wanted = words();
   if (!wanted.length) return store.listed();
-  const textOf = (chat) => [titleOf(chat), chat.draft, ...chat.files.map((file) => file.text), ...[...chat.messages.values()].flatMap((message) => [message.content, message.reasoning ?? ""])].join("\n").toLowerCase();
+  const allOf = (chat) => [titleOf(chat), chat.draft, ...chat.files.map((file) => file.text), ...[...chat.messages.values()].map(textOf)].join("\n");
   return store.listed().filter((chat) => {
-    const text = textOf(chat);
+    const text = allOf(chat).toLowerCase();
     return wanted.every((word) => text.includes(word));
   });
 }
@@ -61,10 +63,18 @@ function groupOf(time) {
   return new Date(time).toLocaleDateString("en", { month: "long", year: "numeric" });
 }
 
+/** What a found conversation shows besides its title.
+ * @param {Conversation} chat */
+function lineOf(chat) {
+  const title = titleOf(chat).toLowerCase();
+  return words().every((word) => title.includes(word)) ? "" : lineWith(chat, words());
+}
+
 let shownList = [];
 export function showList() {
   if (byId("conversations").querySelector("li input")) return;  // a title is being written
-  const entries = found().map((chat) => [chat, titleOf(chat), chat.id === openId(), groupOf(chat.changed)]);
+  const all = found().map((chat) => [chat, titleOf(chat), chat.id === openId(), chat.pinned ? kPinned : groupOf(chat.changed), lineOf(chat)]);
+  const entries = [...all.filter(([chat]) => chat.pinned), ...all.filter(([chat]) => !chat.pinned)];
   byId("none-found").hidden = entries.length > 0 || !words().length;
   // Redraw only on a change: a redraw loses the focus and a click in progress.
   if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
@@ -74,14 +84,27 @@ export function showList() {
   byId("conversations").replaceChildren(...[...groups].flatMap(([name, items]) => [h("h2", {}, name), h("ul", { "aria-label": name }, ...items)]));
 }
 
-/** @param {any[]} entry  of the list: conversation, title, whether it is open */
-function itemOf([chat, title, isOpen]) {
+/** @param {any[]} entry  of the list: conversation, title, whether it is open, group, text with the words of the search */
+function itemOf([chat, title, isOpen, , line]) {
+  const lines = line ? [h("span", { class: "line", dir: "auto" }, line)] : [];
   const item = h("li", {},
-    h("button", { type: "button", class: "open", dir: "auto", "aria-current": isOpen ? "true" : undefined, onclick: () => actions.open(chat) }, title),
+    h("button", { type: "button", class: "open", dir: "auto", "aria-current": isOpen ? "true" : undefined, onclick: () => actions.open(chat, words()) }, title, ...lines),
+    iconButton(chat.pinned ? "unpin" : "pin", `${chat.pinned ? "Unpin" : "Pin"}: ${title}`, { class: "pin", onclick: () => togglePin(chat) }),
     iconButton("edit", `Rename: ${title}`, { class: "rename", onclick: () => beginRename(item, chat) }),
     iconButton("delete", `Delete: ${title}`, { class: "delete", onclick: () => actions.remove(chat) }));
   return item;
 }
+
+/** @param {Conversation} chat */
+function togglePin(chat) {
+  chat.pinned = !chat.pinned;
+  store.saveFields(chat);
+  showList();
+  itemsOf(chat)?.querySelector("button.pin")?.focus();
+}
+
+/** @param {Conversation} chat */
+const itemsOf = (chat) => [...byId("conversations").querySelectorAll("li")][shownList.findIndex(([known]) => known === chat)];
 
 /** Sets the user's title. If it is empty, the first line of the oldest message is shown instead.
  * @param {Conversation} chat @param {string} title */

@@ -2,9 +2,10 @@
 import { copyText, h, notify, say } from "../base/dom.js";
 import { iconButton, setIcon } from "../base/icons.js";
 import { indented } from "../base/indented.js";
-import { session } from "../base/web_storage.js";
+import { local } from "../base/web_storage.js";
 import { codeBlock } from "../reading/code.js";
 import { renderMarkdown } from "../reading/markdown.js";
+import { forgetUnsent, keepUnsent, unsentText } from "../storage/unsent.js";
 import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
 
 /**
@@ -19,6 +20,7 @@ import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
  * @property {(step: number) => void} showVersion
  * @property {(text: string) => void} [edit]
  * @property {() => void} [retry]
+ * @property {() => void} [goOn]    continues an answer that was cut off
  * @property {HTMLElement} [activity]  what the answer waits for: permission for a call, the end of a tool
  * @property {Call[]} [openCalls]   calls of this message that have no result
  * @property {(results: {tool_call_id: string, name: string, content: string}[]) => void} [sendResults]
@@ -29,12 +31,14 @@ import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
 /** @type {Map<string, boolean>} */
 const folds = new Map();
 
-// A field whose unsent text survives a switch to another version or conversation, and a reload.
-const unsentItem = (id) => `nibble.unsent.${id}`;
-function unsentField(id, text, properties) {
+// Whether statistics are shown: as the user left those of another answer.
+const kNumbersItem = "nibble.statistics";
+
+// A field whose unsent text survives a switch to another version or conversation, a reload, and the end of the tab.
+function unsentField(id, chat, text, properties) {
   const field = h("textarea", { dir: "auto", ...properties });
-  field.value = session.get(unsentItem(id)) ?? text;
-  field.addEventListener("input", () => session.set(unsentItem(id), field.value));
+  field.value = unsentText(id) ?? text;
+  field.addEventListener("input", () => keepUnsent(id, chat, field.value));
   return field;
 }
 
@@ -55,7 +59,7 @@ export function showTurn(message) {
   const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this message"), edit);
   element.append(h("div", { class: "said", dir: "auto", tabindex: message.role === "tool" ? "0" : undefined }, message.content),
     h("div", { class: "tools" }, tools, versions.element));
-  if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
+  if (unsentText(message.id) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
     update(changed) {
@@ -114,9 +118,11 @@ function showVersions(what) {
 
 function beginEdit(element, message, currentEdit) {
   const before = [...element.childNodes];
-  const field = unsentField(message.id, message.content, { "aria-label": "Edit your message", rows: "4" });
+  const isAnswer = message.role === "assistant";
+  const rows = String(Math.min(20, Math.max(4, message.content.split("\n").length)));
+  const field = unsentField(message.id, message.chat, message.content, { "aria-label": isAnswer ? "Edit this answer" : "Edit your message", rows });
   const end = () => {
-    session.remove(unsentItem(message.id));
+    forgetUnsent(message.id);
     element.replaceChildren(...before);
     element.querySelector(".edit").focus();
   };
@@ -128,11 +134,12 @@ function beginEdit(element, message, currentEdit) {
     edit(field.value);
   };
   const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, "Sends a new version of this message. The old one is kept."),
+    h("p", { class: "note" }, `${isAnswer ? "Adds a new version of this answer" : "Sends a new version of this message"}. The old one is kept.`),
     h("div", { class: "tools" },
-      h("button", { type: "submit", class: "main" }, "Send"),
+      h("button", { type: "submit", class: "main" }, isAnswer ? "Save" : "Send"),
       h("button", { type: "button", onclick: end }, "Cancel")));
   form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) return send(event);
     if (event.key !== "Escape") return;
     event.stopPropagation();
     end();
@@ -154,16 +161,21 @@ function showAnswer(element, message) {
   const results = h("div");
   const error = h("p", { class: "error", role: "alert" });
   const end = h("p", { class: "note end" });
-  const numbers = h("p", { class: "numbers", hidden: true });
-  const info = iconButton("info", "Statistics", { class: "info", "aria-expanded": "false", onclick: toggleNumbers });
+  const numbers = h("p", { class: "numbers", hidden: local.get(kNumbersItem) === null });
+  const info = iconButton("info", "Statistics", { class: "info", "aria-expanded": String(!numbers.hidden), onclick: toggleNumbers });
   function toggleNumbers() {
     numbers.hidden = !numbers.hidden;
     info.setAttribute("aria-expanded", String(!numbers.hidden));
+    if (numbers.hidden) local.remove(kNumbersItem);
+    else local.set(kNumbersItem, "shown");
   }
+  const edit = iconButton("edit", "Edit this answer", { class: "edit", onclick: () => beginEdit(element, message, () => state.edit) });
+  const goOn = h("button", { type: "button", class: "go-on", onclick: () => state.goOn() }, "Continue");
   const retry = iconButton("retry", "Retry", { class: "retry", onclick: () => state.retry() });
   const versions = showVersions("answer");
-  const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this answer"), retry, info);
-  element.append(stage, reasoning, answer, calls, activity, results, error, end, h("div", { class: "tools" }, tools, versions.element), numbers);
+  const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this answer"), retry, edit, info);
+  element.append(stage, reasoning, answer, calls, activity, results, error, h("div", { class: "tools ending" }, end, goOn), h("div", { class: "tools" }, tools, versions.element), numbers);
+  if (unsentText(message.id) !== null) beginEdit(element, message, () => state.edit);
 
   let drawn = "";
   function drawText() {
@@ -184,7 +196,7 @@ function showAnswer(element, message) {
     element.setAttribute("aria-busy", String(state.isRunning));
     drawText();
     reasoning.open = folds.get(message.id) ?? (state.isRunning && !message.content && !message.calls.length);
-    const hasBegun = Boolean(message.content || message.reasoning || message.calls.length);
+    const hasBegun = message.firstMs !== undefined || (!message.continues && Boolean(message.content || message.reasoning || message.calls.length));
     stage.hidden = !state.isRunning || Boolean(state.activity) || (hasBegun && !message.isReconnecting);
     if (!stage.hidden) stage.textContent = waitText(message);
     if (state.activity !== activity.firstChild) activity.replaceChildren(...[state.activity].filter(Boolean));
@@ -202,6 +214,8 @@ function showAnswer(element, message) {
     info.hidden = !numbers.textContent;
     tools.hidden = state.isRunning;
     retry.hidden = !state.retry;
+    edit.hidden = !state.edit;
+    goOn.hidden = !state.goOn;
     versions.update(state);
   }
   return { element, update };
@@ -213,14 +227,14 @@ function showCall(call) {
 }
 
 // For calls that the page can't run, or did not run: the user enters their results.
-function resultsForm({ id }, calls, currentState) {
-  const fields = calls.map((call) => unsentField(`${id}.${call.id}`, "", { rows: "3", required: true }));
+function resultsForm({ id, chat }, calls, currentState) {
+  const fields = calls.map((call) => unsentField(`${id}.${call.id}`, chat, "", { rows: "3", required: true }));
   const send = (event) => {
     event.preventDefault();
     const { sendResults } = currentState();
     if (!sendResults) return;
     sendResults(calls.map((call, at) => ({ tool_call_id: call.id, name: call.function.name, content: fields[at].value })));
-    for (const call of calls) session.remove(unsentItem(`${id}.${call.id}`));
+    for (const call of calls) forgetUnsent(`${id}.${call.id}`);
   };
   const run = currentState().run ? [h("button", { type: "button", class: "run", onclick: () => currentState().run?.() }, "Run the tools")] : [];
   return h("form", { class: "results", onsubmit: send },

@@ -4,6 +4,7 @@
 // formula into a tree of objects. Only the elements and attributes below are made from it, so that no formula can
 // become a link, a picture, a style or a script.
 import { h } from "../base/dom.js";
+import { checkMathFont } from "./math_font.js";
 
 const kMaxDisplay = 5000, kMaxInline = 1000;  // characters
 const kPairs = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"]];
@@ -115,7 +116,7 @@ let loading = /** @type {Promise<void> | null} */ (null);
 // KaTeX is loaded for the first formula. Until then, and if it is missing, the source is shown.
 async function show(element, source) {
   try {
-    if (!katex) await (loading ??= import("./katex.js"));
+    if (!katex) await (loading ??= import("./katex.js").then(checkMathFont));
     katex = globalThis.katex;
     const isDisplay = source.startsWith("$$") || source.startsWith("\\[");
     const width = source.startsWith("$") && !isDisplay ? 1 : 2;

@@ -8,7 +8,7 @@
  *   {kind: "dropped", chat: string, id: string} |
  *   {kind: "draft", chat: string, text: string} |
  *   {kind: "files", chat: string, files: {name: string, text: string}[]} |
- *   {kind: "fields", chat: string, title?: string, settings?: object} |
+ *   {kind: "fields", chat: string, title?: string, settings?: object, pinned?: boolean} |
  *   {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 

@@ -1,12 +1,15 @@
 // The page's IndexedDB database, with promises.
 //
 //   messages  [chat, id]  one record per message: message.js. Complete records never change
-//   chats     id          {id, leaf, changed, title, settings}: which branch is shown, the user's title; or {id, deleted: true}
+//   chats     id          {id, leaf, changed, title, settings, pinned}: which branch is shown, the user's title; or {id, deleted: true}
 //   drafts    id          {id, text, changed}: the composer's text, by conversation; and its attached files, apart
 //                         because the text is saved at each key press: {id: filesKey(chat), chat, files: [{name, text}]}
 //   damaged   number      {store, key, record, reason, found}: records that the page could not use
 
+import { local } from "../base/web_storage.js";
+
 const kName = "nibble", kVersion = 1;
+const kAskedItem = "nibble.persistence";  // in localStorage: the browser was asked
 const kOpenMs = 5000;  // after this time without an answer, the storage counts as blocked
 
 let database = /** @type {IDBDatabase | null} */ (null);
@@ -32,14 +35,16 @@ export async function connect() {
 }
 
 /** Begins a transaction. Safari ends connections without an event: then it opens another one.
- * @param {string | string[]} stores */
-export async function begin(stores) {
+ * @param {string | string[]} stores @param {boolean} [isStrict]  it ends when the disk has it, so that a loss of power loses nothing */
+export async function begin(stores, isStrict = false) {
+  const options = /** @type {any} */ ({ durability: isStrict ? "strict" : "relaxed" });
+  const transact = (opened) => opened.transaction(stores, "readwrite", options);
   try {
-    return (database ?? await connect()).transaction(stores, "readwrite");
+    return transact(database ?? await connect());
   } catch (error) {
     if (error.name !== "InvalidStateError" && error.name !== "UnknownError") throw error;
     database = null;
-    return (await connect()).transaction(stores, "readwrite");
+    return transact(await connect());
   }
 }
 
@@ -97,6 +102,13 @@ export function committed(transaction) {
     transaction.oncomplete = () => resolve();
     transaction.onabort = () => reject(transaction.error ?? new DOMException("The transaction was aborted.", "AbortError"));
   });
+}
+
+/** Asks the browser once not to delete the conversations when the disk is nearly full. Browsers decide alone or ask the user. */
+export async function requestPersistence() {
+  if (!navigator.storage?.persist || local.get(kAskedItem) !== null) return;
+  if (!(await navigator.storage.persisted())) await navigator.storage.persist();
+  local.set(kAskedItem, "yes");
 }
 
 /** The key in `drafts` of the files attached to a conversation's draft.

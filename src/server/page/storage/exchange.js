@@ -1,6 +1,6 @@
 // The file formats of conversations: JSON for all or one of them, Markdown for one.
 //
-//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, title, settings, leaf, draft, files, messages: [...]}], "damaged": [...]}
+//   {"format": "nibble.conversations", "version": 1, "presets": [{name, settings}], "conversations": [{id, title, settings, pinned, leaf, draft, files, messages: [...]}], "damaged": [...]}
 //
 // Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
 import { download } from "../base/dom.js";
@@ -30,18 +30,19 @@ function inOrder(messages) {
   return ordered;
 }
 
-/** @param {Conversation[]} chats @param {object[]} damaged */
-const fileOf = (chats, damaged) => JSON.stringify({
-  format: kFormat, version: 1,
-  conversations: chats.map((chat) => ({ id: chat.id, title: chat.title, settings: chat.settings, leaf: chat.leaf, draft: chat.draft, files: chat.files, messages: inOrder(chat.messages) })),
+/** @param {Conversation[]} chats @param {object[]} damaged @param {object[]} [presets] */
+const fileOf = (chats, damaged, presets) => JSON.stringify({
+  format: kFormat, version: 1, presets,
+  conversations: chats.map((chat) => ({ id: chat.id, title: chat.title, settings: chat.settings, pinned: chat.pinned, leaf: chat.leaf, draft: chat.draft, files: chat.files, messages: inOrder(chat.messages) })),
   damaged,
 }, null, 2) + "\n";
 
 /** @param {Conversation} chat */
 export const exportJson = (chat) => download(titleOf(chat), "json", "application/json", fileOf([chat], []));
 
-export async function exportAll() {
-  download("nibble-conversations", "json", "application/json", fileOf(listed(), await damagedRecords()));
+/** @param {object[]} presets  of the settings */
+export async function exportAll(presets) {
+  download("nibble-conversations", "json", "application/json", fileOf(listed(), await damagedRecords(), presets));
 }
 
 /** Exports the branch that is shown.
@@ -78,13 +79,14 @@ export function linear(old) {
 
 /**
  * Adds the conversations of a file. Throws if it is not an export; returns what was done, for the user.
- * @param {string} text
+ * @param {string} text @param {(presets: any) => void} [addPresets]  takes the file's presets
  */
-export async function importAll(text) {
+export async function importAll(text, addPresets) {
   const file = JSON.parse(text);
   const isOld = file?.format === undefined && Array.isArray(file?.messages);
   if (!isOld && (file?.format !== kFormat || file.version !== 1 || !Array.isArray(file.conversations)))
     throw new Error("this is not an export of this page");
+  addPresets?.(file.presets);
   const sources = isOld ? [linear(file)] : file.conversations;
   let numAdded = 0, numKnown = 0, numDamaged = isOld ? sources[0].numDamaged : 0;
   for (const source of sources) {
@@ -103,7 +105,8 @@ export async function importAll(text) {
     const chat = conversation(source.id);
     if (typeof source.settings === "object" && !chat.settings) chat.settings = source.settings ?? undefined;
     if (typeof source.title === "string" && !chat.title) chat.title = source.title;
-    if (chat.title || chat.settings) saveFields(chat);
+    if (source.pinned === true) chat.pinned = true;
+    if (chat.title || chat.settings || chat.pinned) saveFields(chat);
     if (typeof source.draft === "string" && source.draft.trim() && !chat.draft) saveDraft(chat, source.draft);
     if (areFiles(source.files) && !chat.files.length) saveFiles(chat, source.files);
   }

@@ -24,6 +24,9 @@
  * @property {number} [thoughtMs]    time of the reasoning
  * @property {string} [finish]       the finish reason, "stopped", or "none" where an answer is missing
  * @property {string} [error]
+ * @property {string} [effort]       reasoning effort of the request
+ * @property {string} [continues]    the id of the version whose text it began with
+ * @property {boolean} [isEdited]    the user wrote it
  * @property {number} [received]     number of the last event received, while incomplete: resume.js
  * @property {any} [progress]        before the first token: the server's prompt_progress; not stored
  * @property {boolean} [isReconnecting]  not stored
@@ -38,6 +41,7 @@
  * @property {{name: string, text: string}[]} files  attached to the draft
  * @property {object} [settings]     settings.js; without them, the defaults are used
  * @property {string} [title]        the user's title; without it, the first line is shown
+ * @property {boolean} [pinned]      listed first
  */
 
 /** A random id: several tabs may create messages at once. */
@@ -87,8 +91,9 @@ export function messageOf(record) {
   need("calls", Array.isArray(calls) && calls.filter(Boolean).every(isCall));
   need("reasoning", typeof (record.reasoning ?? "") === "string");
   Object.assign(message, { calls: calls.filter(Boolean), reasoning: record.reasoning ?? "", isJson: record.isJson === true });
+  if (record.isEdited === true) message.isEdited = true;
   if (isUsage(record.usage)) message.usage = record.usage;
   for (const name of ["firstMs", "lastMs", "firstTokens", "thoughtMs", "received"]) if (Number.isFinite(record[name])) message[name] = record[name];
-  for (const name of ["finish", "error"]) if (typeof record[name] === "string") message[name] = record[name];
+  for (const name of ["finish", "error", "effort", "continues"]) if (typeof record[name] === "string") message[name] = record[name];
   return message;
 }

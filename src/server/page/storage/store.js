@@ -1,7 +1,7 @@
 // All conversations: in memory, stored in IndexedDB, and synchronised with other tabs. If the storage is
 // blocked or full, everything works from memory, and `onFault` reports it.
 import { listen, post } from "./channel.js";
-import { begin, committed, connect, filesKey, messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
+import { begin, committed, connect, filesKey, openedDatabase, readAll, result, setAside } from "./database.js";
 import { isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
@@ -14,12 +14,12 @@ import { leafBelow, repairLinks } from "./tree.js";
 /** @type {Map<string, Conversation>} */
 export const conversations = new Map();
 
-const deleted = new Set();  // ids of conversations
+export const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
 const pending = new Set();  // messages that write() is still saving
 /** @type {Set<Message>} */
 const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
-let isLoaded = false;
+export let isLoaded = false;
 /** @type {(kind: string, text: string) => void} */
 export let reportFault = (kind, text) => {};
 
@@ -40,6 +40,9 @@ export function conversation(id) {
   if (!conversations.has(id)) conversations.set(id, emptyConversation(id));
   return conversations.get(id);
 }
+
+/** Whether closing the page would lose messages. */
+export const hasUnsaved = () => [...unsaved].some(isKept);
 
 /** Conversations with a message or a draft, the latest first. */
 export const listed = () =>
@@ -120,10 +123,10 @@ function restoreBranches(chats, drafts) {
     const ages = [...chat.messages.values()].map((message) => message.created);
     chat.changed = ages.reduce((newest, age) => Math.max(newest, age), 0);
   }
-  for (const { id, chat: owner, leaf, changed, title, settings } of [...drafts, ...chats]) {
+  for (const { id, chat: owner, leaf, changed, title, settings, pinned } of [...drafts, ...chats]) {
     const chat = conversations.get(owner ?? id);
     if (!chat) continue;
-    Object.assign(chat, { title: typeof title === "string" ? title : chat.title, settings: settings ?? chat.settings });
+    Object.assign(chat, { title: typeof title === "string" ? title : chat.title, settings: settings ?? chat.settings, pinned: pinned === true || chat.pinned });
     if (chat.messages.has(leaf)) chat.leaf = leaf;
     if (Number.isFinite(changed)) chat.changed = Math.max(chat.changed, changed);
   }
@@ -162,10 +165,10 @@ export function saveShown(chat) {
   return write(chat, []);
 }
 
-/** Saves the title and the settings.
+/** Saves the title, the settings, and whether it is pinned.
  * @param {Conversation} chat */
 export function saveFields(chat) {
-  post({ kind: "fields", chat: chat.id, title: chat.title, settings: chat.settings });
+  post({ kind: "fields", chat: chat.id, title: chat.title, settings: chat.settings, pinned: chat.pinned });
   return write(chat, [], { hasFields: true });
 }
 
@@ -211,7 +214,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   pending.add(messages);
   const wanted = new Set(messages);
   try {
-    const transaction = await begin(["messages", "chats", "drafts"]);
+    const transaction = await begin(["messages", "chats", "drafts"], messages.some(({ complete }) => complete));
     const done = committed(transaction);
     done.catch(() => {});  // it is awaited below
     const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");
@@ -230,8 +233,8 @@ export async function write(chat, messages, { endsDraft = false, revives = false
       const old = await result(stored.get([chat.id, message.id]));
       if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
     }
-    const { title, settings } = hasFields ? chat : /** @type {Conversation} */ ({ ...chat, ...record });
-    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings });
+    const { title, settings, pinned } = hasFields ? chat : /** @type {Conversation} */ ({ ...chat, ...record });
+    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings, pinned });
     if (endsDraft) for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
     await done;
     for (const message of wanted) unsaved.delete(message);
@@ -246,20 +249,6 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   } finally {
     pending.delete(messages);
   }
-}
-
-/** Deletes a conversation in the storage and in all tabs.
- * @param {Conversation} chat */
-export async function remove(chat) {
-  conversations.delete(chat.id);
-  deleted.add(chat.id);
-  post({ kind: "deleted", chat: chat.id });
-  const transaction = await begin(["messages", "chats", "drafts"]).catch(() => null);
-  if (!transaction) return;  // blocked, which the page has reported
-  transaction.objectStore("messages").delete(messagesOf(chat.id));
-  for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
-  transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
-  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
 
 /** @param {(change: Change, isNews: boolean) => void} onChange */
@@ -278,7 +267,7 @@ function follow(onChange) {
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
       if (change.kind === "files") chat.files = change.files;
-      if (change.kind === "fields") Object.assign(chat, { title: change.title, settings: change.settings });
+      if (change.kind === "fields") Object.assign(chat, { title: change.title, settings: change.settings, pinned: change.pinned });
       // Progress of two answers in two tabs would keep swapping their places in the list.
       if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();
     }

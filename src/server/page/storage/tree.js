@@ -1,4 +1,5 @@
 // Branches of a conversation.
+import { newMessage } from "./message.js";
 
 /**
  * @typedef {import("./message.js").Message} Message
@@ -19,6 +20,15 @@ export function versionsOf(messages) {
   }
   for (const list of versions.values()) list.sort(byAge);
   return versions;
+}
+
+/** A new message, younger than the other versions of it: the clock may have been set back since.
+ * @param {import("./message.js").Conversation} chat @param {string | null} parent @param {Partial<Message>} fields */
+export function newVersion(chat, parent, fields) {
+  const message = newMessage(chat.id, parent, fields);
+  for (const other of chat.messages.values())
+    if (other.parent === parent) message.created = Math.max(message.created, other.created + 1);
+  return message;
 }
 
 /**

@@ -1,0 +1,46 @@
+// Deletes conversations, and brings them back.
+import { post } from "./channel.js";
+import { begin, committed, filesKey, messagesOf } from "./database.js";
+import { isEmpty } from "./message.js";
+import { conversations, deleted, reportFault, write } from "./store.js";
+
+/** @typedef {import("./message.js").Conversation} Conversation */
+
+/** Deletes a conversation in the storage and in all tabs.
+ * @param {Conversation} chat */
+export async function remove(chat) {
+  conversations.delete(chat.id);
+  deleted.add(chat.id);
+  post({ kind: "deleted", chat: chat.id });
+  const transaction = await begin(["messages", "chats", "drafts"]).catch(() => null);
+  if (!transaction) return;  // blocked, which the page has reported
+  transaction.objectStore("messages").delete(messagesOf(chat.id));
+  for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
+  transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
+  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
+}
+
+/** Undoes remove(), in all tabs. Writes all of it in one transaction: the page may be closed at once.
+ * @param {Conversation} chat  as it was removed */
+export async function restore(chat) {
+  const { id, leaf, changed, title, settings, pinned, draft, files } = chat;
+  const messages = [...chat.messages.values()];
+  deleted.delete(id);
+  conversations.set(id, chat);
+  post({ kind: "messages", chat: id, messages, leaf, shown: chat.shown, revives: true });
+  post({ kind: "fields", chat: id, title, settings, pinned });
+  post({ kind: "draft", chat: id, text: draft });
+  post({ kind: "files", chat: id, files });
+  try {
+    const transaction = await begin(["messages", "chats", "drafts"], true);
+    const done = committed(transaction);
+    for (const message of messages) if (message.complete || !isEmpty(message)) transaction.objectStore("messages").put(message);
+    transaction.objectStore("chats").put({ id, leaf, changed, title, settings, pinned });
+    if (draft) transaction.objectStore("drafts").put({ id, text: draft, changed });
+    if (files.length) transaction.objectStore("drafts").put({ id: filesKey(id), chat: id, files, changed });
+    transaction.commit();
+    await done;
+  } catch {
+    await write(chat, messages, { revives: true, hasFields: true });  // reports the fault, and saves the messages later
+  }
+}

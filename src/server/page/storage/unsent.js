@@ -1,0 +1,34 @@
+// Text that the user is writing outside of the composer: edits of messages, results of calls. It is in localStorage, so it
+// outlives the tab, until it is sent or its conversation is deleted.
+import { local } from "../base/web_storage.js";
+
+const kPrefix = "nibble.unsent ";  // before the id of the field
+
+/** @param {string} field  the id of its message, and of its call if it is a result @returns {string | null} */
+export function unsentText(field) {
+  return parsed(kPrefix + field)?.text ?? null;
+}
+
+/** @param {string} field @param {string} chat  the conversation's id @param {string} text */
+export function keepUnsent(field, chat, text) {
+  local.set(kPrefix + field, JSON.stringify({ chat, text }));
+}
+
+/** @param {string} field */
+export const forgetUnsent = (field) => local.remove(kPrefix + field);
+
+/** Removes the texts of conversations that are gone.
+ * @param {(chat: string) => boolean} isKnown */
+export function sweepUnsent(isKnown) {
+  for (const key of local.keys())
+    if (key.startsWith(kPrefix) && !isKnown(parsed(key)?.chat)) local.remove(key);
+}
+
+function parsed(key) {
+  try {
+    const { chat, text } = JSON.parse(local.get(key) ?? "{}");
+    return typeof text === "string" && typeof chat === "string" ? { chat, text } : null;
+  } catch {
+    return null;  // damaged
+  }
+}
