@@ -1,6 +1,7 @@
-// Makes allocations of a server fail while it answers a request: one allocation, eight in a row, or all large
-// ones. The request gets the right answer, an error, or a closed connection. The next request gets the right
-// answer, and nothing is held afterwards.
+// Makes allocations of a server fail while it answers a request: one allocation, 8 or 64 in a row, or all
+// large ones. After 64 the server often lacks the memory to report the error too. The request gets the right
+// answer, an error, or a closed connection. The next request gets the right answer, and nothing is held
+// afterwards.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -263,6 +264,23 @@ class ServerMemoryOfConnections : public testing::Test {
     }
   }
 
+  // Checks that a response whose id the client received does not run on without end.
+  void check_response_ends(const RawAnswer& begun) {
+    const size_t at = begun.body.find("resp_");
+    if (at == std::string::npos) return;
+    const std::string path = "/v1/responses/" + begun.body.substr(at, begun.body.find('"', at) - at);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+      const RawAnswer now = test::RawClient(running_.server.port()).ask("GET", path, "", kPatience);
+      ASSERT_EQ(now.end, RawAnswer::End::kComplete);
+      if (now.status == 404) return;  // it could not be stored
+      const Object response = Object::parse(now.body);
+      if (response.at("status") != "queued" && response.at("status") != "in_progress") return;
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << now.body;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   void check_works() {
     const Case simple{"", "POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 2})",
                       "<|start|>assistantHello"};
@@ -307,13 +325,14 @@ TEST_P(ServerMemory, AnAllocationThatFailsEndsAtMostItsRequest) {
   const int64_t num_allocations = ask(asked, {}, counted).value();
   ASSERT_GT(num_allocations, 20);
   const int64_t step = std::max<int64_t>(1, num_allocations / num_tried());
-  for (const int64_t number : {1, 8})
+  for (const int64_t number : {1, 8, 64})
     for (int64_t k = 1 + (number > 1 ? step / 2 : 0);; k += step) {
       SCOPED_TRACE(fmt::format("{} allocations of {} from {} on", number, num_allocations, k));
       RawAnswer answer;
       const bool has_failed = ask(asked, {.first = k, .number = number}, answer).has_value();
       ASSERT_NO_FATAL_FAILURE(check_fails_well(asked, answer, right));
       ASSERT_NO_FATAL_FAILURE(check_works());
+      ASSERT_NO_FATAL_FAILURE(check_response_ends(answer));
       if (!has_failed) break;
     }
   ASSERT_NO_FATAL_FAILURE(check_same(asked, ask(asked), right));

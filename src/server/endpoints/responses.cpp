@@ -131,37 +131,61 @@ asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exch
   co_return answer.close(usage);
 }
 
-asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<BackgroundResponse> response,
+// Lists a background response among those that run. On destruction removes it, and breaks off its events
+// unless they have ended: memory may run out before the response is complete.
+class RunningResponse {
+ public:
+  RunningResponse(Service& service, std::shared_ptr<BackgroundResponse> response)
+      : service_(service), response_(std::move(response)) {
+    service_.background.emplace(response_->exchange.id(), response_);
+  }
+  ~RunningResponse() {
+    service_.background.erase(response_->exchange.id());
+    if (const auto& events = response_->exchange.events()) events->break_off();
+  }
+  RunningResponse(const RunningResponse&) = delete;
+  RunningResponse& operator=(const RunningResponse&) = delete;
+
+  BackgroundResponse& operator*() const { return *response_; }
+
+ private:
+  Service& service_;
+  std::shared_ptr<BackgroundResponse> response_;
+};
+
+asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<const RunningResponse> running,
                                         std::vector<GenerationRequest> prompts,
                                         std::optional<HttpError> failure) {
-  const std::string id = response->exchange.id();
-  const LastEnd last_end{response->exchange.events()};
-  ResponseObject& object = response->answer.object();
+  // Destroyed when this function ends; the parameter would live longer. The parameter covers a lack of memory
+  // for the coroutine itself.
+  const std::shared_ptr<const RunningResponse> held = std::move(running);
+  BackgroundResponse& response = **held;
+  const std::string id = response.exchange.id();
+  ResponseObject& object = response.answer.object();
   std::string last;
   try {
-    co_await response->exchange.write_events(object.start());
+    co_await response.exchange.write_events(object.start());
     if (failure) throw HttpError(*failure);
     const auto rest =
-        co_await run(service, response->exchange, response->request, std::move(prompts), response->answer);
-    response->exchange.set_status(rest ? 200 : kClientGone);
+        co_await run(service, response.exchange, response.request, std::move(prompts), response.answer);
+    response.exchange.set_status(rest ? 200 : kClientGone);
     last = rest ? *rest : object.cancel();
   } catch (const HttpError& error) {
-    response->exchange.set_status(error.status);
+    response.exchange.set_status(error.status);
     last = object.fail(error);
   } catch (const std::exception& error) {
     log::warn("{} failed: {}", id, error.what());
-    response->exchange.set_status(500);
+    response.exchange.set_status(500);
     last = object.break_off(HttpError(500, "internal error: {}", error.what()));
   }
-  response->exchange.stop_waiting();  // don't wait for slow readers: store the response now
-  co_await response->exchange.write_events(std::move(last));
-  co_await response->exchange.end_events(response->exchange.status());
-  service.metrics.observe_key(response->exchange);
-  log_access(response->exchange, response->exchange.record().clock.seconds());
-  service.recent_requests.add(response->exchange);
-  if (!response->is_deleted)
-    store(service, response->exchange.record().key_owner, id, response->request, object.json());
-  service.background.erase(id);
+  response.exchange.stop_waiting();  // don't wait for slow readers: store the response now
+  co_await response.exchange.write_events(std::move(last));
+  co_await response.exchange.end_events(response.exchange.status());
+  service.metrics.observe_key(response.exchange);
+  log_access(response.exchange, response.exchange.record().clock.seconds());
+  service.recent_requests.add(response.exchange);
+  if (!response.is_deleted)
+    store(service, response.exchange.record().key_owner, id, response.request, object.json());
 }
 
 // Begins a background response. Replies with the response object; for a stream, with its events until the
@@ -174,16 +198,17 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
   const bool is_stream = response->request.params.stream;
   const std::string& id = response->exchange.id();
   response->exchange.record() = exchange.record();
+  auto running = std::make_shared<const RunningResponse>(service, response);
   std::optional<KeptAnswer::Reader> reader;  // created before the first event, so that no event is lost
   if (is_stream) {
-    reader.emplace(service.kept_answers.add(executor, {exchange.record().key_owner, id}, {}), 0);
-    response->exchange.keep_events(reader->answer());
+    response->exchange.keep_events(service.kept_answers.add(executor, {exchange.record().key_owner, id}, {}));
+    reader.emplace(response->exchange.events(), 0);
   }
   const std::string first = response->answer.object().queue();
   if (reader) reader->answer()->append(first);  // needs no wait for the reader, which is this request
   const Json queued = response->answer.object().json();
-  service.background.emplace(id, response);
-  asio::co_spawn(executor, run_in_background(service, response, std::move(prompts), failure), asio::detached);
+  asio::co_spawn(executor, run_in_background(service, std::move(running), std::move(prompts), failure),
+                 asio::detached);
   if (is_stream)
     co_await send_kept(service, exchange, *reader);
   else

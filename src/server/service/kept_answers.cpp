@@ -87,6 +87,12 @@ void KeptAnswer::fail(HttpError error) {
   end(failure_->status);
 }
 
+void KeptAnswer::break_off() {
+  if (has_ended()) return;
+  is_broken_off_ = true;
+  end(500);
+}
+
 std::string KeptAnswer::read(size_t& number, size_t most_bytes) const {
   std::string text;
   do {
@@ -152,8 +158,9 @@ void KeptAnswer::Reader::advance(size_t number) {
 std::shared_ptr<KeptAnswer> KeptAnswers::add(const asio::any_io_executor& executor, OwnedId id,
                                              KeptAnswer::Kind kind) {
   const auto answer = std::make_shared<KeptAnswer>(*this, executor, std::move(id), std::move(kind));
-  answers_.push_back(answer);
-  by_id_[answer->id_] = std::prev(answers_.end());
+  std::list<std::shared_ptr<KeptAnswer>> added{answer};
+  by_id_[answer->id_] = added.begin();
+  answers_.splice(answers_.end(), added);  // needs no memory: an answer is in both containers or in neither
   answer->num_bytes_ = bytes_of_entry(answer->id_);
   grow(answer->num_bytes_);
   return answer;

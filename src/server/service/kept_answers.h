@@ -25,14 +25,14 @@ namespace nibble::server {
 
 class KeptAnswers;
 
-// The server-sent events of one answer, numbered from 0. It grows until end() or fail().
+// The server-sent events of one answer, numbered from 0. It grows until end(), fail() or break_off().
 class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
  public:
   struct Kind {
     bool has_id_lines{false};  // each event gets a line "id: NUMBER"; else its JSON has the number
     // whether to cancel the answer if no client reads it for the time that answers are kept
     bool ends_unread{false};
-    std::function<void()> stop{};  // stops the answer, which then calls end() or fail()
+    std::function<void()> stop{};  // stops the answer, which then ends
   };
   KeptAnswer(KeptAnswers& store, const boost::asio::any_io_executor& executor, OwnedId id, Kind kind);
 
@@ -46,9 +46,12 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   void stop_waiting();  // ends the wait; later calls of wait_for_readers() don't wait
   void end(int status);
   void fail(HttpError error);  // ends an answer that has no event yet; readers then get this error
+  // Ends an answer whose last events are lost, with status 500. Needs no memory. Does nothing after its end.
+  void break_off();
 
   bool has_begun() const { return has_begun_; }  // whether the first event, even a comment, was appended
   bool has_ended() const { return status_ != 0; }
+  bool is_broken_off() const { return is_broken_off_; }
   int status() const { return status_; }
   const std::optional<HttpError>& failure() const { return failure_; }
 
@@ -99,6 +102,7 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   size_t num_bytes_{0};
   bool has_begun_{false};
   int status_{0};
+  bool is_broken_off_{false};
   std::optional<HttpError> failure_;
   std::vector<Reader*> readers_;
   bool never_waits_{false};

@@ -73,10 +73,22 @@ void end_early(KeptAnswer& answer, const std::optional<HttpError>& failure) {
   answer.end(error.status);
 }
 
+// Breaks the answer off on destruction, unless it has ended: memory may run out before its last event.
+class LastEnd {
+ public:
+  explicit LastEnd(KeptAnswer& answer) : answer_(answer) {}
+  ~LastEnd() { answer_.break_off(); }
+  LastEnd(const LastEnd&) = delete;
+  LastEnd& operator=(const LastEnd&) = delete;
+
+ private:
+  KeptAnswer& answer_;
+};
+
 asio::awaitable<void> run_kept(Service& service, std::shared_ptr<BackgroundExchange> exchange,
                                std::shared_ptr<KeptAnswer> answer,
                                std::function<asio::awaitable<void>(Exchange&)> generate) {
-  const LastEnd last_end{answer};
+  const LastEnd last_end(*answer);
   std::optional<HttpError> failure;
   try {
     co_await generate(*exchange);
@@ -134,7 +146,8 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, Kept
     reader.advance(number);
   }
   if (is_gone) co_return;
-  if (!answer->has_begun()) throw HttpError(answer->status(), "the answer failed: out of memory");
+  // A stream that ended here like a complete one would pass for one.
+  if (answer->is_broken_off()) throw HttpError(answer->status(), "the answer failed: out of memory");
   if (!exchange.has_events()) {
     std::string nothing(kSseKeepAlive);
     co_await exchange.write_events(std::move(nothing));
@@ -151,12 +164,12 @@ asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
   const auto stop = [weak = std::weak_ptr(kept)] {
     if (const auto running = weak.lock()) running->cancel();
   };
+  const FirstReader first(service, exchange, kept, id);  // erases the answer if the rest fails
   const std::shared_ptr<KeptAnswer> answer =
       service.kept_answers.add(executor, id, {.has_id_lines = true, .ends_unread = true, .stop = stop});
   kept->keep_events(answer);
   KeptAnswer::Reader reader(answer, 0);  // created before the first event, so that no event is lost
   exchange.add_header("X-Nibble-Answer", answer->id());
-  const FirstReader first(service, exchange, kept, id);
   asio::co_spawn(executor, run_kept(service, kept, answer, std::move(generate)), asio::detached);
   co_await send_kept(service, exchange, reader);
 }

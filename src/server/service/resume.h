@@ -9,17 +9,9 @@
 
 namespace nibble::server {
 
-// Ends the answer with status 500 on destruction unless it has ended: memory may run out before its end.
-struct LastEnd {
-  std::shared_ptr<KeptAnswer> answer;  // may be null
-  ~LastEnd() {
-    if (answer) answer->end(500);
-  }
-};
-
 // Sends the events of a kept answer from `number` on, until it ends or the client disconnects. No event is
 // left out: an answer waits for a slow client when memory is full. Throws HttpError if the answer failed
-// before its first event, or if the event `number` is not kept any more.
+// before its first event, if it was broken off, or if the event `number` is not kept any more.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
                                 std::shared_ptr<KeptAnswer> answer, size_t number);
 // Like send_kept() above, for an existing reader: begins with the first event that it has not received.

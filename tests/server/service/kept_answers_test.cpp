@@ -207,6 +207,20 @@ TEST(KeptAnswers, AnEndedAnswerIsDroppedAfterItsTimeUnlessItIsRead) {
   EXPECT_EQ(store.kept.num_bytes(), 0u);
 }
 
+TEST(KeptAnswers, AnAnswerThatIsBrokenOffEndsInAnErrorAndExpires) {
+  Store store(1 << 20, 20ms);
+  const auto broken = store.add("broken"), ended = store.add("ended");
+  for (const auto& answer : {broken, ended}) answer->append(event("one"));
+  ended->end(200);
+  for (const auto& answer : {broken, ended}) answer->break_off();
+  EXPECT_TRUE(broken->has_ended() && broken->is_broken_off());
+  EXPECT_EQ(broken->status(), 500);
+  EXPECT_FALSE(ended->is_broken_off());
+  EXPECT_EQ(ended->status(), 200);
+  store.run_for(100ms);
+  EXPECT_EQ(store.kept.num_answers(), 0u);
+}
+
 TEST(KeptAnswers, ARunningAnswerThatNobodyReadsIsStoppedOnlyIfItsKindSaysSo) {
   Store store(1 << 20, 20ms);
   int num_stopped = 0;

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3};
+constexpr DenseFormats kAllFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3};
 
 BackendOptions options_of(const DenseFormats& dense) {
   BackendOptions options = small_options();
@@ -45,7 +45,7 @@ std::shared_ptr<const Weights> in_fp8(const std::shared_ptr<const Weights>& weig
 
 TEST(Fp8Weights, GiveTheBitsOfTheSameWeightsQuantisedOnTheDevice) {
   const auto stored = open_shared("tests/golden/random/b");
-  EXPECT_EQ(logits_of(in_fp8(stored, kFp8), {}, pretended()), logits_of(stored, kFp8, pretended()));
+  EXPECT_EQ(logits_of(in_fp8(stored, kAllFp8), {}, pretended()), logits_of(stored, kAllFp8, pretended()));
 }
 
 // Tests that each rank packs its own columns of o, and the rows of its own heads of q, k and v.
@@ -54,7 +54,7 @@ TEST(Fp8Weights, GiveTheSameBitsInSharesOfTwoRanks) {
   CudaOptions two_ranks = pretended();
   two_ranks.gpus = {0, 0};
   two_ranks.parts = {1, 1};
-  EXPECT_EQ(logits_of(in_fp8(stored, kFp8), {}, two_ranks), logits_of(stored, kFp8, two_ranks));
+  EXPECT_EQ(logits_of(in_fp8(stored, kAllFp8), {}, two_ranks), logits_of(stored, kAllFp8, two_ranks));
 }
 
 TEST(Fp8Weights, MayBeThoseOfOneGroupOnly) {
@@ -65,7 +65,7 @@ TEST(Fp8Weights, MayBeThoseOfOneGroupOnly) {
 
 TEST(Fp8Weights, ThatNeedASecondFormatOrAConversionAreRefusedInOneLineWithTheFlag) {
   const auto stored = open_shared("tests/golden/random/b");
-  Weights mixed = *in_fp8(stored, kFp8);
+  Weights mixed = *in_fp8(stored, kAllFp8);
   mixed.layers[0].k = stored->layers[0].k;
   const auto shared = std::make_shared<const Weights>(mixed);
   EXPECT_THAT(error_of([&] { make(shared, options_of({}), pretended()); }),
@@ -74,7 +74,7 @@ TEST(Fp8Weights, ThatNeedASecondFormatOrAConversionAreRefusedInOneLineWithTheFla
   const DenseFormats fp8_qkv{Format::kE4m3, Format::kBf16, Format::kBf16};
   EXPECT_EQ(error_of([&] { make(shared, options_of(fp8_qkv), pretended()); }), "accepted");
   const DenseFormats mxfp4_head{Format::kBf16, Format::kBf16, Format::kMxfp4};
-  EXPECT_THAT(error_of([&] { make(in_fp8(stored, kFp8), options_of(mxfp4_head), pretended()); }),
+  EXPECT_THAT(error_of([&] { make(in_fp8(stored, kAllFp8), options_of(mxfp4_head), pretended()); }),
               HasSubstr("lm_head is FP8, and the CUDA backend does not convert FP8 to MXFP4"));
 }
 
