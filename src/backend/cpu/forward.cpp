@@ -31,15 +31,14 @@ void end_operation(const ForwardArgs& args, Operation operation, std::string_vie
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links, _] = args;
+  const auto& [machine, packed, rope, rows, outputs, cache, a, take, clock, tap, links, adapters, _] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Attention and experts add to x, and ranks then all-reduce x. So only rank 0 keeps x, and other ranks
-  // start from 0.
+  // Attention and experts add to x, which ranks then all-reduce: rank 0 keeps x, the others start from 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
@@ -48,26 +47,28 @@ void forward(const ForwardArgs& args) {
     if (links) links->add_up(stream);
   };
 
+  const StepAdapters adapted{rows, adapters, a.low_rank};
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
   end_operation(args, Operation::kEmbed, "embed");
   for (const LayerWeights& layer : weights.layers) {
     const ptrdiff_t n = &layer - weights.layers.data();
-    const LayerKv& kv = kv_cache.layer(n);
+    const LayerKv& kv = cache.layer(n);
     const PackedLayer* strips = packed.layers.empty() ? nullptr : &packed.layers[n];
+    const LayerAdapters updates{adapted, static_cast<size_t>(n)};
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
-         a.normed, a.normed_q8, a.q, kv});  // normalises, projects, rotates, stores keys and values
+         a.normed, a.normed_q8, a.q, kv, updates});  // normalises, projects, rotates, stores keys and values
     end_operation(args, Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     end_operation(args, Operation::kAttend, "attend");
     begin_half();
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
-             layer.o_bias, x});  // x += Wo attended + bo
+             layer.o_bias, x, updates});  // x += Wo attended + bo
     end_half();
     end_operation(args, Operation::kProject, "project");
-    route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
-           a.chosen_weights});  // norm, router, top K, softmax
+    route({machine, x, layer, eps, a.router_logits, a.normed, chosen, a.chosen_weights,
+           updates});  // norm, router, top K, softmax
     end_operation(args, Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer,
@@ -83,9 +84,9 @@ void forward(const ForwardArgs& args) {
     View<float, 2> own = logits;  // columns of this rank's share of the vocabulary
     if (links) own.data += links->share().vocab.first;
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
-             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});
+             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own, adapted});
     if (links) links->collect(logits);
-    if (!links || links->share().rank == 0) take_logits(o, logits);
+    if (!links || links->share().rank == 0) take(o, logits);
     end_operation(args, Operation::kUnembed, "unembed");
   }
 }
