@@ -32,6 +32,7 @@
 #include "setup/model/model.h"
 #include "setup/model/template_notice.h"
 #include "setup/model/tokenizer.h"
+#include "setup/plan/adapters.h"
 #include "setup/plan/capacity.h"
 #include "setup/plan/experts.h"
 #include "setup/plan/memory.h"
@@ -75,7 +76,7 @@ static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes 
 
 struct ServeOptions {
   std::string model;
-  std::vector<std::string> served_names;
+  std::vector<std::string> served_names, lora_modules;
   server::ServerOptions server{};
   std::vector<std::string> keys;
   std::optional<std::string> key_file;
@@ -155,14 +156,27 @@ ReportProgress watch_loading(server::Server& server) {
   };
 }
 
+// Reads --lora-modules, and adds the names to the server's.
+std::vector<AdapterModule> adapter_modules(const ServeOptions& options, server::ServerOptions& server) {
+  std::vector<std::string> names{server.model_id};
+  names.insert(names.end(), server.aliases.begin(), server.aliases.end());
+  std::vector<AdapterModule> modules = read_adapter_modules(options.lora_modules, names);
+  for (const AdapterModule& module : modules)
+    server.adapters.push_back({module.name, module.base.empty() ? server.model_id : module.base});
+  return modules;
+}
+
 int serve(const ServeOptions& options, const Settings& settings) {
   outlive_the_terminal();
-  const server::ServerOptions server_options = server_options_of(options, settings);
+  server::ServerOptions server_options = server_options_of(options, settings);
+  const std::vector<AdapterModule> modules = adapter_modules(options, server_options);
   ResolvedSettings setup = resolve(settings);
+  check_takes_adapters(modules, setup);
   if (!options.only_checks)
     if (const auto code = follow_head(setup, options.model)) return *code;
-  const Model model =
+  Model model =
       options.only_checks ? describe_model_for(options.model, setup) : open_model_for(options.model, setup);
+  open_adapter_modules(modules, model, setup);
   report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
@@ -238,6 +252,11 @@ void add_listening_flags(CLI::App& command, ServeOptions& options) {
                            "what clients call the model [MODEL, of a path its last part];\n"
                            "may be given several times: answers have the first",
                            "NAME"));
+  take_all(
+      add_server_flag(command, "--lora-modules", options.lora_modules,
+                      "serve a LoRA adapter as a model of its own: requests choose it by \"model\": NAME;\n"
+                      "may be given several times; --lora merges one into the model instead",
+                      "NAME=FILE[:SCALE]"));
 }
 
 void add_access_flags(CLI::App& command, ServeOptions& options) {

@@ -91,6 +91,7 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   say("address", server::address_text(options.address, options.address.port));
   say("names", fmt::format("{}", fmt::join(names, ", ")));
   for (const std::string& adapter : model.adapters) say("adapter", adapter);
+  for (const std::string& adapter : model.request_adapters) say("adapter", adapter);
   say("API keys", keys_text(options.api_keys));
   say("backend", fmt::format("{}: {}", facts.backend, facts.device));
   say("room", fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows per step",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,12 +51,16 @@ struct GenerationRequest {
   // kMaxLogprobs) likeliest tokens at its position. The whole prompt then runs, even if cached.
   int prompt_logprobs{-1};
   // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
-  // requests of the same salt. Requests of another salt can neither use nor detect that data.
+  // requests of the same salt and adapter. Other requests can neither use nor detect that data.
   std::string cache_salt{};
-  int priority{0};  // requests with lower values get rows and pages first
+  std::optional<AdapterId> adapter{};  // not set: the model without adapters
+  int priority{0};                     // requests with lower values get rows and pages first
   // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
   bool reports_prompt{false};  // send PromptEvents (event.h)
 };
+
+// Returns the salt under which a request's data is cached. It differs between adapters, whatever the salts.
+std::string salt_with_adapter(const GenerationRequest& request);
 
 }  // namespace nibble

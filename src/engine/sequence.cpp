@@ -24,6 +24,13 @@ void correct(SampledToken& token, TokenId asked) {
 
 }  // namespace
 
+std::string salt_with_adapter(const GenerationRequest& request) {
+  if (request.adapter)
+    return fmt::format("{}:{}", static_cast<uint32_t>(*request.adapter), request.cache_salt);
+  // The sign keeps a salt that begins with a number apart from an adapter's.
+  return request.cache_salt.empty() ? "" : "-" + request.cache_salt;
+}
+
 Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
                    Stopwatch submitted)
     : id_(id),
@@ -35,7 +42,8 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
       allowed_(std::move(request.bans.allowed), request.constraint.get()),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       prediction_(std::move(request.prediction)),
-      cache_salt_(std::move(request.cache_salt)),
+      adapter_(request.adapter),
+      cache_salt_(salt_with_adapter(request)),
       priority_(request.priority),
       reports_prompt_(request.reports_prompt),
       tokenizer_(&tokenizer),

@@ -91,7 +91,8 @@ class Sequence {
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);
   }
   const speculative::Prediction* prediction() const { return prediction_.get(); }
-  const std::string& cache_salt() const { return cache_salt_; }
+  std::optional<AdapterId> adapter() const { return adapter_; }
+  const std::string& cache_salt() const { return cache_salt_; }  // as salt_with_adapter()
   FinishedEvent finish(FinishReason reason);
 
  private:
@@ -114,6 +115,7 @@ class Sequence {
   size_t num_prompt_rows_{0};  // number of prompt rows that steps have included
   std::vector<SampledToken> prompt_tokens_;
   std::shared_ptr<const speculative::Prediction> prediction_;
+  std::optional<AdapterId> adapter_;
   std::string cache_salt_;
   int priority_;
   int num_steps_{0};

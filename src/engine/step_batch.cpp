@@ -110,7 +110,8 @@ Run StepBatch::run_of(size_t i, size_t first_output, const Head& head) {
           .full = std::exchange(slice.full, {}),
           .sliding = std::exchange(slice.sliding, {}),
           .outputs = std::span(outputs_).subspan(first_output),
-          .drafted = {.count = slice.num_drafts}};
+          .drafted = {.count = slice.num_drafts},
+          .adapter = sequence.adapter()};
   if (slice.num_drafts > 0 && !step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
   if (!slice.gives_token)
     run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];

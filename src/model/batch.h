@@ -25,6 +25,9 @@ struct PageTableView {
   int first_page{0};
 };
 
+// A LoRA adapter that the backend has next to its weights: index in BackendOptions::adapters.
+enum class AdapterId : uint32_t {};
+
 inline constexpr int kMaxLogprobs{20};  // the limit in OpenAI's API
 
 // How to sample a token. The steps, in vLLM's order, are mask, logit bias, penalties, temperature, min_p,
@@ -108,6 +111,9 @@ struct Run {                          // new tokens of one sequence, at consecut
   // The token after the run's last token; read only by the draft head. Not set: the last row samples it.
   std::optional<TokenId> next{};
   std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
+  // The adapter of all rows of the run, whose pages must hold keys and values of the same adapter. Not set:
+  // the model without adapters.
+  std::optional<AdapterId> adapter{};
 };
 
 // Whether the draft head makes drafts after the run, provided that one of the run's rows samples a token.

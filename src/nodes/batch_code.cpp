@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "core/errors/check.h"
+
 namespace nibble::nodes {
 namespace {
 
@@ -125,6 +127,7 @@ size_t most_bytes(const Room& room, const Config& config) {
 Bytes encode(const Batch& batch) {
   Counts all{.runs = batch.runs.size()};
   for (const Run& run : batch.runs) {
+    NIBBLE_CHECK(!run.adapter, "an adapter in a step of several nodes");
     all.tokens += run.tokens.size();
     all.pages += run.full.pages.size() + run.sliding.pages.size();
     all.outputs += run.outputs.size();

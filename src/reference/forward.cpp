@@ -12,8 +12,8 @@
 namespace nibble::reference {
 
 void forward(const ForwardArgs& args) {
-  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace, pool, rounding, margins, observe] =
-      args;
+  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace, pool, rounding, margins, observe,
+               adapters] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   Activations a(config, std::ssize(rows));
@@ -30,20 +30,25 @@ void forward(const ForwardArgs& args) {
   for (const LayerWeights& layer : weights.layers) {
     const LayerKv& kv = kv_cache.layer(static_cast<size_t>(++n));
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
-    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool, rounding});  // normalise, project, rotate, append
+    const LayerAdapters adapted{rows, adapters, static_cast<size_t>(n)};
+    // normalise, project, rotate, append
+    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool, rounding, adapted});
     done(Operation::kQkv);
     attend({a.q, rows, kv, layer.sinks, window, a.attended, pool});
     done(Operation::kAttend);
-    project({a.attended, layer.o, layer.o_bias, a.x, pool, rounding});  // x += Wo attended + bo
+    project({a.attended, layer.o, layer.o_bias, a.x, pool, rounding,
+             adapted.updates(&LayerUpdates::o)});  // x += Wo attended + bo
     done(Operation::kProject);
-    route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights, margins});  // norm, gate, top K, softmax
+    route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights, margins,
+           adapted.updates(&LayerUpdates::router)});  // norm, gate, top K, softmax
     done(Operation::kRoute);
     experts({a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x, pool,
              rounding});
     done(Operation::kExpertsUp);
     if (trace) trace(stage++, a.x);
   }
-  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits, pool, rounding});
+  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits, pool, rounding,
+           unembedding_updates(rows, outputs, adapters)});
   if (trace) trace(stage, a.normed);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/tensors/view.h"
 #include "core/threads/thread_pool.h"
+#include "model/adapter/request_adapter.h"
 #include "model/operation.h"
 #include "model/weights.h"
 #include "reference/activations.h"
@@ -35,6 +36,7 @@ struct ForwardArgs {
   Rounding rounding{};
   std::span<float> router_margins{};  // [T] or empty: receives the minimum over layers of RouteArgs::margins
   Observe observe{};
+  std::span<const RequestAdapter> adapters{};  // the adapters of BatchRow::adapter
 };
 void forward(const ForwardArgs& args);
 

@@ -21,7 +21,7 @@ std::vector<BatchRow> rows_of(const Batch& batch) {
   for (const Run& run : batch.runs) {
     auto token = run.tokens.begin();
     for (PlaceInRun& place : places_of(run))
-      rows.push_back({*token++, place.position, run.full, run.sliding, std::move(place.path)});
+      rows.push_back({*token++, place.position, run.full, run.sliding, std::move(place.path), run.adapter});
   }
   return rows;
 }

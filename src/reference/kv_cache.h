@@ -1,6 +1,7 @@
 // Keys and values of all layers in float32 pages, and the rows of a batch with their page tables.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct BatchRow {
   int position{0};
   PageTableView full{}, sliding{};
   std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
+  std::optional<AdapterId> adapter{};
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 

@@ -46,8 +46,11 @@ void linear(const LinearArgs& args) {
   NIBBLE_CHECK(y.shape[0] == args.x.shape[0] && y.shape[1] == args.weight.rows,
                "y [{}, {}], x [{}, in], weight [{}, in]", y.shape[0], y.shape[1], args.x.shape[0],
                args.weight.rows);
+  const AdaptedRows adapted(args.updates, args.x, args.weight.rows);
   for_each_output({args.x, args.weight, args.bias, args.rounding}, args.pool,
-                  [y](ptrdiff_t t, ptrdiff_t o, double value) { y(t, o) = static_cast<float>(value); });
+                  [&](ptrdiff_t t, ptrdiff_t o, double value) {
+                    y(t, o) = static_cast<float>(adapted.sum(t, o, value));
+                  });
 }
 
 void project(const ProjectArgs& args) {
@@ -55,9 +58,11 @@ void project(const ProjectArgs& args) {
   NIBBLE_CHECK(x.shape[0] == args.attended.shape[0] && x.shape[1] == args.weight.rows,
                "x [{}, {}], attended [{}, in], weight [{}, in]", x.shape[0], x.shape[1],
                args.attended.shape[0], args.weight.rows);
-  for_each_output(
-      {args.attended, args.weight, args.bias, args.rounding}, args.pool,
-      [x](ptrdiff_t t, ptrdiff_t o, double value) { x(t, o) = static_cast<float>(x(t, o) + value); });
+  const AdaptedRows adapted(args.updates, args.attended, args.weight.rows);
+  for_each_output({args.attended, args.weight, args.bias, args.rounding}, args.pool,
+                  [&](ptrdiff_t t, ptrdiff_t o, double value) {
+                    x(t, o) = static_cast<float>(x(t, o) + adapted.sum(t, o, value));
+                  });
 }
 
 }  // namespace nibble::reference

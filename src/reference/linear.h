@@ -1,9 +1,10 @@
-// Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o].
+// Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o], for rows with an adapter + sum_k B[o,k] (A[k] x[t]).
 #pragma once
 
 #include "core/tensors/view.h"
 #include "core/threads/thread_pool.h"
 #include "model/weights.h"
+#include "reference/adapted_rows.h"
 #include "reference/rounding.h"
 
 namespace nibble::reference {
@@ -14,7 +15,8 @@ struct LinearArgs {
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]: receives the results
   ThreadPool* pool{};      // null: all work is done on the calling thread
-  Rounding rounding{};     // applied to x
+  Rounding rounding{};     // applied to x, except in products with adapters
+  RowUpdates updates{};    // [T] or empty
 };
 void linear(const LinearArgs& args);
 
@@ -25,7 +27,8 @@ struct ProjectArgs {
   Vector bias;                    // [H]
   View<float, 2> x;               // [T, H]: the residual stream
   ThreadPool* pool{};
-  Rounding rounding{};  // applied to `attended`
+  Rounding rounding{};   // applied to `attended`, except in products with adapters
+  RowUpdates updates{};  // [T] or empty
 };
 void project(const ProjectArgs& args);
 

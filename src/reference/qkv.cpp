@@ -35,9 +35,13 @@ void qkv(const QkvArgs& args) {
   const Array<float, 2> normed({num_rows, args.x.shape[1]});
   const Array<float, 3> k({num_rows, num_kv_heads, head_dim}), v({num_rows, num_kv_heads, head_dim});
   rms_norm({args.x, layer.attention_norm, args.rms_eps, normed});
-  linear({normed, layer.q, layer.q_bias, merge_heads(args.q), args.pool, args.rounding});
-  linear({normed, layer.k, layer.k_bias, merge_heads(k), args.pool, args.rounding});
-  linear({normed, layer.v, layer.v_bias, merge_heads(v), args.pool, args.rounding});
+  const LayerAdapters& of = args.adapters;
+  linear({normed, layer.q, layer.q_bias, merge_heads(args.q), args.pool, args.rounding,
+          of.updates(&LayerUpdates::q)});
+  linear({normed, layer.k, layer.k_bias, merge_heads(k), args.pool, args.rounding,
+          of.updates(&LayerUpdates::k)});
+  linear({normed, layer.v, layer.v_bias, merge_heads(v), args.pool, args.rounding,
+          of.updates(&LayerUpdates::v)});
 
   std::vector<int> positions;
   for (const BatchRow& row : args.rows) positions.push_back(row.position);

@@ -7,6 +7,7 @@
 #include "core/tensors/view.h"
 #include "core/threads/thread_pool.h"
 #include "model/weights.h"
+#include "reference/adapted_rows.h"
 #include "reference/kv_cache.h"
 #include "reference/rope.h"
 #include "reference/rounding.h"
@@ -22,7 +23,8 @@ struct QkvArgs {
   View<float, 3> q;  // [T, Nq, D]: receives the rotated queries
   LayerKv kv;
   ThreadPool* pool{};
-  Rounding rounding{};  // applied to h, and to keys and values before they are stored
+  Rounding rounding{};       // applied to h, and to keys and values before they are stored
+  LayerAdapters adapters{};  // of the rows
 };
 void qkv(const QkvArgs& args);
 

@@ -34,6 +34,10 @@ class ReferenceBackend final : public Backend {
   std::vector<TracedResult> trace(const Batch& batch) override;
 
  private:
+  std::span<const RequestAdapter> adapters() const {
+    return options_.adapters ? std::span<const RequestAdapter>(*options_.adapters)
+                             : std::span<const RequestAdapter>();
+  }
   StepResult run(const Batch& batch, std::vector<TracedResult>* traced);
   std::vector<float> values_of(int layer, Operation operation, const Activations& a,
                                std::span<const BatchRow> rows) const;
@@ -118,7 +122,7 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
     if (batch.is_unneeded && *batch.is_unneeded) throw StepCut();
     if (traced) traced->push_back({layer, operation, values_of(layer, operation, a, rows)});
   };
-  forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_, {}, {}, observe});
+  forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_, {}, {}, observe, adapters()});
   check_unchanged(weights_->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
 
@@ -168,7 +172,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
     row_floats += 9 * hidden;
     kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_pages);
   }
-  return {.weight_bytes = converted.after,  // unconverted weights are used in the mapped file
+  const size_t adapter_bytes = options.adapters ? num_bytes(*options.adapters) : 0;
+  return {.weight_bytes = converted.after + adapter_bytes,  // unconverted weights are used in the mapped file
           .replaced_weight_bytes = converted.before,
           .kv_bytes = kv_bytes,
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};

@@ -35,7 +35,7 @@ void route(const RouteArgs& args) {
   const LayerWeights& layer = args.layer;
   rms_norm({args.x, layer.mlp_norm, args.rms_eps, args.normed});
   const Array<float, 2> logits({args.x.shape[0], layer.router.rows});
-  linear({args.normed, layer.router, layer.router_bias, logits});
+  linear({args.normed, layer.router, layer.router_bias, logits, nullptr, Rounding{}, args.updates});
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
     const float margin = choose(logits.view().row(t), layer.router.rows, args.experts.row(t),
                                 args.weights.row(t), static_cast<int>(args.experts.shape[1]));

@@ -8,6 +8,7 @@
 
 #include "core/tensors/view.h"
 #include "model/weights.h"
+#include "reference/adapted_rows.h"
 
 namespace nibble::reference {
 
@@ -20,6 +21,7 @@ struct RouteArgs {
   View<float, 2> weights;  // [T, K]: receives the experts' weights in the sum
   // [T] or empty: lowered to the token's margin, its last chosen logit minus the largest logit not chosen.
   std::span<float> margins{};
+  RowUpdates updates{};  // of the router; [T] or empty
 };
 void route(const RouteArgs& args);
 

@@ -15,7 +15,7 @@ void unembed(const UnembedArgs& args) {
   const Array<float, 2> h({std::ssize(args.outputs), hidden});
   for (size_t o = 0; o < args.outputs.size(); ++o)
     std::copy_n(args.normed.row(args.outputs[o]), hidden, h.view().row(o));
-  linear({h, args.unembedding, {}, args.logits, args.pool, args.rounding});
+  linear({h, args.unembedding, {}, args.logits, args.pool, args.rounding, args.updates});
 }
 
 }  // namespace nibble::reference

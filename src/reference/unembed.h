@@ -6,6 +6,7 @@
 #include "core/tensors/view.h"
 #include "core/threads/thread_pool.h"
 #include "model/weights.h"
+#include "reference/adapted_rows.h"
 #include "reference/rounding.h"
 
 namespace nibble::reference {
@@ -19,7 +20,8 @@ struct UnembedArgs {
   View<float, 2> normed;  // [T, H]: receives rms_norm(x)
   View<float, 2> logits;  // [outputs.size(), V]: receives the logits
   ThreadPool* pool{};
-  Rounding rounding{};  // applied to rms_norm(x)
+  Rounding rounding{};   // applied to rms_norm(x), except in products with adapters
+  RowUpdates updates{};  // [outputs.size()] or empty
 };
 void unembed(const UnembedArgs& args);
 

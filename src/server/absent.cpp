@@ -13,7 +13,8 @@ constexpr std::string_view kNoStore{
     "nibble does not store files, batches or conversations; send requests one by one"};
 constexpr std::string_view kNoTraining{"nibble serves a model, but does not train or evaluate models"};
 constexpr std::string_view kOneModel{"nibble serves only the model that it was started with"};
-constexpr std::string_view kMergedAdapters{"LoRA adapters are merged when nibble starts: --lora FILE"};
+constexpr std::string_view kAdaptersAtStart{
+    "LoRA adapters are loaded when nibble starts: --lora-modules NAME=FILE, or --lora FILE"};
 constexpr std::string_view kOtherApi{
     "this API belongs to another server; use /v1/completions or /v1/chat/completions"};
 
@@ -49,9 +50,9 @@ constexpr AbsentEndpoint kAbsent[] = {
     {"/v1/messages/batches", kNoStore, ErrorForm::kAnthropic},
     {"/v1/fine_tuning", kNoTraining},
     {"/v1/evals", kNoTraining},
-    {"/v1/load_lora_adapter", kMergedAdapters},
-    {"/v1/unload_lora_adapter", kMergedAdapters},
-    {"/lora-adapters", kMergedAdapters},
+    {"/v1/load_lora_adapter", kAdaptersAtStart},
+    {"/v1/unload_lora_adapter", kAdaptersAtStart},
+    {"/lora-adapters", kAdaptersAtStart},
     {"/infill", "gpt-oss does not fill in text between a prefix and a suffix"},
     {"/slots", "nibble has no slots; /status.json shows the running answers"},
     {"/completion", kOtherApi},

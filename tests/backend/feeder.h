@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,7 @@ class Feeder {
   struct Part {
     int sequence;
     std::span<const TokenId> tokens;
+    std::optional<AdapterId> adapter{};  // the same in all steps of a sequence
   };
   // Runs one step. Each part holds the next tokens of its sequence.
   void feed(const std::vector<Part>& parts) {
@@ -45,7 +47,12 @@ class Feeder {
       ASSERT_TRUE(pages.reserve(static_cast<int>(parts[p].tokens.size())));
       for (int i = 0; i < std::ssize(parts[p].tokens); ++i)
         outputs[p].push_back({.token_index = i, .prompt = {}, .output = {}});
-      runs.push_back({parts[p].tokens, pages.length(), pages.full(), pages.sliding(), outputs[p]});
+      runs.push_back({.tokens = parts[p].tokens,
+                      .first_position = pages.length(),
+                      .full = pages.full(),
+                      .sliding = pages.sliding(),
+                      .outputs = outputs[p],
+                      .adapter = parts[p].adapter});
     }
     const StepResult result = backend_->step({.runs = runs, .want_logits = true});
     auto next = result.logits.begin();
@@ -89,13 +96,15 @@ class Feeder {
                       .first_position = other_pages.length(),
                       .full = other_pages.full(),
                       .sliding = other_pages.sliding(),
-                      .outputs = other_outputs},
+                      .outputs = other_outputs,
+                      .adapter = other.adapter},
                      {.tokens = tokens,
                       .first_position = pages.length(),
                       .full = pages.full(),
                       .sliding = pages.sliding(),
                       .outputs = outputs,
-                      .drafted = {.count = static_cast<int>(drafts.size()), .parents = run_parents}}};
+                      .drafted = {.count = static_cast<int>(drafts.size()), .parents = run_parents},
+                      .adapter = known.adapter}};
     const StepResult result = backend_->step({.runs = runs, .want_logits = true});
     auto next = result.logits.begin();
     const auto take = [&](int sequence, ptrdiff_t num_rows) {

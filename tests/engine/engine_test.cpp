@@ -449,6 +449,31 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
   }
 }
 
+TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameAdapterOnly) {
+  struct Case {
+    std::optional<AdapterId> adapter;
+    std::string salt;
+    int num_known;
+  };
+  Toy toy;
+  GenerationRequest asked = request(Tokens(100, 7), 5);
+  for (const Case& it : std::vector<Case>{{{}, "", 0},
+                                          {AdapterId{0}, "", 0},
+                                          {AdapterId{1}, "", 0},
+                                          {AdapterId{1}, "", 96},
+                                          {{}, "1:", 0},
+                                          {AdapterId{1}, "1:", 0},
+                                          {AdapterId{11}, "", 0},
+                                          {AdapterId{1}, "1:", 96},
+                                          {{}, "-", 0},
+                                          {AdapterId{0}, "", 96},
+                                          {{}, "", 96}}) {
+    asked.adapter = it.adapter;
+    asked.cache_salt = it.salt;
+    EXPECT_EQ(toy.ask(asked).finished.value().num_cached_tokens, it.num_known) << it.salt;
+  }
+}
+
 // The next turn's prompt is this turn's prompt and answer without the reasoning. The reasoning is longer than
 // the window.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/split_order.h"
 
 namespace nibble::cpu {
@@ -47,6 +48,8 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
   }
   if (kinds.float_experts) a.gated = arena.take<float, 2>({chosen, padded(c.intermediate)});
   a.down_panels = arena.take<float, 3>({num_threads, chosen, kMaxPanelRows});
+  if (kinds.adapter_rank > 0)
+    a.low_rank = arena.take<float, 3>({max_rows, kMatricesAtOnce, kinds.adapter_rank});
   a.logits = arena.take<float, 2>({output_rows, c.vocab});
   return a;
 }

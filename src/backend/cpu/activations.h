@@ -34,6 +34,7 @@ struct Activations {
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention in int8
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu in int8
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections
+  View<float, 3> low_rank;       // [T, kMatricesAtOnce, rank]: products of adapters' A (dense/adapters.h)
   View<float, 2> logits;         // [kOutputRows, V]: logits of kOutputRows output rows at a time
 
   Buffer storage;
@@ -44,6 +45,7 @@ struct Activations {
 struct ActivationKinds {
   bool int8{false};
   bool float_experts{false};  // whether some experts are not in strips, and take float activations
+  int adapter_rank{0};        // the largest rank of the adapters of requests; 0: none
 };
 Activations make_activations(const Config& config, int max_rows, int num_threads,
                              const ActivationKinds& kinds);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/changed_files.h"
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/dense/qkv.h"
 #include "backend/cpu/draft/head_drafter.h"
 #include "backend/cpu/forward.h"
@@ -82,12 +83,15 @@ class CpuBackend final : public Backend {
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_pages),
-        activations_(
-            make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
-                             {.int8 = takes_int8(cpu_options), .float_experts = has_float_experts(model_)})),
+        adapters_(options.adapters ? in_split_order(*options.adapters) : RequestAdapters{}),
+        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
+                                      {.int8 = takes_int8(cpu_options),
+                                       .float_experts = has_float_experts(model_),
+                                       .adapter_rank = max_rank(adapters_)})),
         links_(options.links) {
     check_fits(model_);
     NIBBLE_CHECK(!links_ || !options.draft_head, "a draft head beside a rank");
+    NIBBLE_CHECK(!links_ || adapters_.empty(), "adapters beside a rank");
     if (options.draft_head) drafter_.emplace(options, *model_.weights, machine_, takes_int8(cpu_options));
   }
 
@@ -121,6 +125,7 @@ class CpuBackend final : public Backend {
   int max_batch_tokens_;
   RopeFrequencies rope_;
   KvCache kv_;
+  RequestAdapters adapters_;  // in split order
   Activations activations_;
   std::shared_ptr<RankLinks> links_;
   std::optional<HeadDrafter> drafter_;
@@ -202,6 +207,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   std::vector<Output> outputs;
   int first_row = 0;
   for (const Run& run : batch.runs) {
+    NIBBLE_CHECK(!run.adapter || static_cast<size_t>(*run.adapter) < adapters_.size(), "adapter {} of {}",
+                 static_cast<size_t>(*run.adapter), adapters_.size());
     for (const OutputRow& output : run.outputs) {
       output_rows.push_back(first_row + output.token_index);
       outputs.push_back({&output, rows[output_rows.back()].position + 1});
@@ -230,8 +237,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   const StepStop stop(links_ ? nullptr : batch.is_unneeded);  // ranks compute each step to its end
   Machine machine = machine_;
   machine.stop = &stop;
-  forward(
-      {machine, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
+  forward({machine, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap,
+           links_.get(), adapters_});
   check_unchanged(model_.weights->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,
@@ -261,13 +268,19 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool int8 = takes_int8(cpu_options);
   const bool in_strips = int8 && is_for_strips(options.experts);
   const size_t packed = in_strips ? expert_bytes(config, options.experts) : 0;
-  MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // other weights are read from the mapped file
-      .replaced_weight_bytes = converted.before + packed,
-      .released_weight_bytes = packed,
-      .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),
-      .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options),
-                                           {.int8 = int8, .float_experts = !in_strips})};
+  // The adapters are in memory twice: as read, and in split order.
+  const size_t adapter_bytes =
+      options.adapters ? num_bytes(*options.adapters) + num_bytes_in_split_order(*options.adapters) : 0;
+  MemoryPlan plan{.weight_bytes = converted.after + packed +
+                                  adapter_bytes,  // other weights are read from the mapped file
+                  .replaced_weight_bytes = converted.before + packed,
+                  .released_weight_bytes = packed,
+                  .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),
+                  .workspace_bytes = activations_bytes(
+                      config, options.max_batch_tokens, num_threads_of(options),
+                      {.int8 = int8,
+                       .float_experts = !in_strips,
+                       .adapter_rank = options.adapters ? max_rank(*options.adapters) : 0})};
   if (options.draft_head) {
     const DraftHeadConfig& head = options.draft_head->config;
     plan.weight_bytes += HeadDrafter::weight_bytes(head, options.draft_head_format);

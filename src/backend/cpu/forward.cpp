@@ -32,10 +32,30 @@ void end_operation(const Machine& machine, WorkClock& clock, Operation operation
   clock.lap(operation, part);
 }
 
+// Computes the logits of all outputs from the residual stream `x`, and passes them to args.take_logits().
+void take_all_logits(const ForwardArgs& args, const View<float, 2>& x, const StepAdapters& adapted) {
+  const PackedModel& packed = args.packed;
+  const Weights& weights = *packed.weights;
+  const Activations& a = args.activations;
+  for (ptrdiff_t o = 0; o < std::ssize(args.outputs); o += kOutputRows) {
+    const auto block = args.outputs.subspan(o, std::min<size_t>(kOutputRows, args.outputs.size() - o));
+    const View<float, 2> logits = first(a.logits, std::ssize(block));
+    View<float, 2> own = logits;  // columns of this rank's share of the vocabulary
+    if (args.links) own.data += args.links->share().vocab.first;
+    unembed({args.machine, x, block, weights.final_norm, weights.unembedding,
+             packed.unembedding ? &*packed.unembedding : nullptr, weights.config.rms_eps, a.normed,
+             a.normed_q8, own, adapted});
+    give_up_if_stopped(args.machine);
+    if (args.links) args.links->collect(logits);
+    if (!args.links || args.links->share().rank == 0) args.take_logits(o, logits);
+    end_operation(args.machine, args.clock, Operation::kUnembed, "unembed");
+  }
+}
+
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, _, clock, tap, links, adapters] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
@@ -52,6 +72,7 @@ void forward(const ForwardArgs& args) {
     if (links) links->add_up(stream);
   };
 
+  const StepAdapters adapted{rows, adapters, a.low_rank};
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
   end_operation(machine, clock, Operation::kEmbed, "embed");
@@ -59,19 +80,20 @@ void forward(const ForwardArgs& args) {
     const ptrdiff_t n = &layer - weights.layers.data();
     const LayerKv& kv = kv_cache.layer(n);
     const PackedLayer* strips = packed.layers.empty() ? nullptr : &packed.layers[n];
+    const LayerAdapters updates{adapted, static_cast<size_t>(n)};
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
-         a.normed, a.normed_q8, a.q, kv});  // normalises, projects, rotates, stores keys and values
+         a.normed, a.normed_q8, a.q, kv, updates});  // normalises, projects, rotates, stores keys and values
     end_operation(machine, clock, Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     end_operation(machine, clock, Operation::kAttend, "attend");
     begin_half();
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
-             layer.o_bias, x});  // x += Wo attended + bo
+             layer.o_bias, x, updates});  // x += Wo attended + bo
     end_half();
     end_operation(machine, clock, Operation::kProject, "project");
-    route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
-           a.chosen_weights});  // norm, router, top K, softmax
+    route({machine, x, layer, eps, a.router_logits, a.normed, chosen, a.chosen_weights,
+           updates});  // norm, router, top K, softmax
     end_operation(machine, clock, Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer,
@@ -81,18 +103,7 @@ void forward(const ForwardArgs& args) {
     end_operation(machine, clock, Operation::kExpertsUp, "experts");
     if (tap) tap(static_cast<int>(n), x);
   }
-  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
-    const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
-    const View<float, 2> logits = first(a.logits, std::ssize(block));
-    View<float, 2> own = logits;  // columns of this rank's share of the vocabulary
-    if (links) own.data += links->share().vocab.first;
-    unembed({machine, x, block, weights.final_norm, weights.unembedding,
-             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});
-    give_up_if_stopped(machine);
-    if (links) links->collect(logits);
-    if (!links || links->share().rank == 0) take_logits(o, logits);
-    end_operation(machine, clock, Operation::kUnembed, "unembed");
-  }
+  take_all_logits(args, x, adapted);
 }
 
 }  // namespace nibble::cpu

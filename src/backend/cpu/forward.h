@@ -13,6 +13,7 @@
 #include "backend/cpu/packed_model.h"
 #include "backend/cpu/work_clock.h"
 #include "backend/rank_links.h"
+#include "model/adapter/request_adapter.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {
@@ -32,6 +33,7 @@ struct ForwardArgs {
   std::function<void(int layer, View<const float, 2> x)> tap{};
   // Set if the weights are one rank's share. Then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
+  std::span<const RequestAdapter> adapters{};  // in split order; of Run::adapter
 };
 void forward(const ForwardArgs& args);  // throws StepCut once machine.is_stopped()
 

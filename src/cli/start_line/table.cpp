@@ -15,8 +15,7 @@ constexpr std::string_view kAll{"vLLM, SGLang, TensorRT-LLM, llama.cpp"};
 constexpr std::string_view kNoDownload{"nothing is downloaded: name a file or a folder with --model"};
 constexpr std::string_view kOneConfig{"config.json is used as it is: change it in a copy of the folder"};
 constexpr std::string_view kMapsFiles{"files are memory-mapped, and read once"};
-constexpr std::string_view kMergesAdapters{
-    "adapters are merged into the model at the start, for all requests: --lora FILE:SCALE"};
+constexpr std::string_view kKeepsAdapters{"all adapters of --lora-modules stay in memory"};
 constexpr StartFlag kModel[]{
     {"--model", kVSL, kValue, "", kOwn, ""},
     {"--model-path", kS, kValue, "", kMapped, "--model {}"},
@@ -49,9 +48,10 @@ constexpr StartFlag kModel[]{
     {"--tokenizer-path", kS, kValue, "", kMapped, "--tokenizer {}", "a file, not a folder or a name"},
     {"--tokenizer-mode", kVS, kValue, "auto|hf|fast|slow", kUnneeded, "nibble has one tokenizer"},
     {"--skip-tokenizer-init", kVS, kNothing, "", kRefused, "the server needs the tokenizer"},
-    {"--lora-modules --max-loras --max-lora-rank", kV, kValue, "", kRefused, kMergesAdapters},
-    {"--enable-lora", kVS, kNothing, "", kRefused, kMergesAdapters},
-    {"--lora-paths", kS, kSeveral, "", kRefused, kMergesAdapters},
+    {"--lora-modules", kV, kSeveral, "", kOwn, ""},
+    {"--lora-paths", kS, kSeveral, "", kMapped, "--lora-modules {}"},
+    {"--max-loras --max-lora-rank", kV, kValue, "", kUnneeded, kKeepsAdapters},
+    {"--enable-lora", kVS, kNothing, "", kUnneeded, kKeepsAdapters},
     {"--lora --lora-scaled", kL, kValue, "*,*", kRefused, "give --lora for each adapter"},
     {"--lora", kL, kValue, "", kOwn, ""},
     {"--lora-scaled", kL, kValue, "*:*", kMapped, "--lora {}"},

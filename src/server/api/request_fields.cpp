@@ -139,7 +139,7 @@ constexpr FieldRow kFields[] = {
     {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent", "use stop, which accepts strings"},
     {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true", "true",
      "use include_reasoning to control whether it is sent"},
-    {"lora_path", kAnswers, Fate::kRefused, "", "absent", "adapters are merged when nibble starts: --lora"},
+    {"lora_path", kAnswers, Fate::kRefused, "", "absent", "choose an adapter of --lora-modules by `model`"},
     {"custom_logit_processor custom_params session_params", kAnswers, Fate::kRefused, "", "absent",
      "it is not supported"},
     {"return_hidden_states return_routed_experts", kAnswers, Fate::kRefused, "false", "false",

@@ -181,7 +181,7 @@ asio::awaitable<void> answer_chat(Service& service, Exchange& exchange, ReadyCha
   prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated it
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
-  const ReplyHead head = new_reply(service, "chatcmpl-");
+  const ReplyHead head = new_reply(service, "chatcmpl-", params);
   ChatChoices choices(head, *service.model->tokenizer, {request, prompt, prompts.front().prediction}, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);

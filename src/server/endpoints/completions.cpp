@@ -234,7 +234,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.is_included = params.include_usage;
   usage.is_continuous = params.continuous_usage;
 
-  const ReplyHead head = new_reply(service, "cmpl-");
+  const ReplyHead head = new_reply(service, "cmpl-", params);
   CompletionChoices choices(head, tokenizer, request, prompts, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);

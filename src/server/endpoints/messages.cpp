@@ -79,7 +79,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   co_await constrain_chat(service, request.chat.params, request.chat.offered, prompt, prompts);
   const GenerationParams& params = request.chat.params;
   note_ignored(service, exchange, params.ignored);
-  const ReplyHead head = new_reply(service, "msg_");
+  const ReplyHead head = new_reply(service, "msg_", params);
   MessageAnswer answer(head, *service.model->tokenizer, request, prompt,
                        static_cast<int>(prompts.front().prompt.size()));
   const std::optional<TokenCounts> counts =

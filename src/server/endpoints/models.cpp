@@ -1,5 +1,8 @@
-// GET /v1/models and /v1/models/{id}. Answers have the fields of both OpenAI's and Anthropic's APIs.
+// GET /v1/models and /v1/models/{id}. Answers have the fields of both OpenAI's and Anthropic's APIs, and
+// vLLM's "parent", which is the model that an adapter changes.
 #include <fmt/chrono.h>
+
+#include <optional>
 
 #include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
@@ -8,12 +11,15 @@
 namespace nibble::server {
 namespace {
 
-Json model_row(const Service& service, const std::string& name) {
+// `adapter`: set if the name is an adapter's.
+Json model_row(const Service& service, const std::string& name, std::optional<AdapterId> adapter = {}) {
   const ServedModel& model = *service.model;
+  const Json parent = adapter ? Json(service.options.adapters[static_cast<size_t>(*adapter)].parent) : Json();
   return {{"id", name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "nibble"},
+          {"parent", parent},
           {"max_model_len", model.max_context},
           {"type", "model"},
           {"display_name", name},
@@ -25,6 +31,8 @@ Json model_row(const Service& service, const std::string& name) {
 asio::awaitable<void> models(Service& service, Exchange& exchange) {
   Json rows = Json::array({model_row(service, service.options.model_id)});
   for (const std::string& alias : service.options.aliases) rows.push_back(model_row(service, alias));
+  for (const ServedAdapter& adapter : service.options.adapters)
+    rows.push_back(model_row(service, adapter.name, find_model(service, adapter.name).adapter));
   Json list{{"object", "list"},
             {"first_id", rows.front()["id"]},
             {"last_id", rows.back()["id"]},
@@ -36,8 +44,7 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
 asio::awaitable<void> model(Service& service, Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   const std::string name = url_decoded(match_path("/v1/models/{id}", path).value_or(""));
-  check_model(service, name);
-  return reply_json(exchange, 200, model_row(service, name));
+  return reply_json(exchange, 200, model_row(service, name, find_model(service, name).adapter));
 }
 
 }  // namespace nibble::server

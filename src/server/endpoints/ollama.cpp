@@ -154,7 +154,7 @@ asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat)
   else
     co_await constrain_chat(service, request.chat.params, request.chat.offered, prompt, prompts);
   note_ignored(service, exchange, request.chat.params.ignored);
-  const ReplyHead head = new_reply(service, "");
+  const ReplyHead head = new_reply(service, "", request.chat.params);
   if (request.only_loads) {
     Json loaded{{"model", head.model}, {"created_at", now()}, {"done", true}, {"done_reason", "load"}};
     if (is_chat)

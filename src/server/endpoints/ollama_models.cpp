@@ -9,26 +9,29 @@
 namespace nibble::server {
 namespace {
 
-Json details() {
-  return {{"parent_model", ""},     {"format", "safetensors"}, {"family", "gptoss"},
+// `parent`: the model that an adapter changes.
+Json details(const std::string& parent = {}) {
+  return {{"parent_model", parent}, {"format", "safetensors"}, {"family", "gptoss"},
           {"families", {"gptoss"}}, {"parameter_size", ""},    {"quantization_level", "MXFP4"}};
 }
 
 std::string time_of(int64_t seconds) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds)); }
 
-Json ollama_row(const Service& service, const std::string& name) {
+Json ollama_row(const Service& service, const std::string& name, const std::string& parent = {}) {
   const std::string tagged = name.find(':') == std::string::npos ? name + ":latest" : name;
   return {{"name", tagged},
           {"model", tagged},
           {"modified_at", time_of(service.model->created)},
           {"size", 0},
           {"digest", service.fingerprint},
-          {"details", details()}};
+          {"details", details(parent)}};
 }
 
 Json ollama_rows(const Service& service) {
   Json list = Json::array({ollama_row(service, service.options.model_id)});
   for (const std::string& alias : service.options.aliases) list.push_back(ollama_row(service, alias));
+  for (const ServedAdapter& adapter : service.options.adapters)
+    list.push_back(ollama_row(service, adapter.name, adapter.parent));
   return list;
 }
 
@@ -50,15 +53,17 @@ asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
   IgnoredFields ignored;
-  check_model(service, read_ollama_model(exchange.body(), ignored));
+  const ChosenModel model = find_model(service, read_ollama_model(exchange.body(), ignored));
   note_ignored(service, exchange, ignored);
   const int context = service.model->max_context;
   const std::string& id = service.options.model_id;
+  const std::string parent =
+      model.adapter ? service.options.adapters[static_cast<size_t>(*model.adapter)].parent : "";
   return reply_json(exchange, 200,
                     {{"modelfile", ""},
                      {"parameters", fmt::format("num_ctx {}", context)},
                      {"template", "{{ .Prompt }}"},
-                     {"details", details()},
+                     {"details", details(parent)},
                      {"model_info",
                       {{"general.architecture", "gptoss"},
                        {"general.basename", id.substr(id.rfind('/') + 1)},

@@ -219,7 +219,7 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
 
 asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   ResponseRequest request = co_await read_request(service, exchange);
-  const ReplyHead head = new_reply(service, "resp_");
+  const ReplyHead head = new_reply(service, "resp_", request.params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
   // `new_message` is empty: the answer begins a new message. `new_message` is a variable, because GCC 12

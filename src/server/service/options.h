@@ -27,9 +27,15 @@ struct ServedModel {
   SetupFacts setup{};
 };
 
+struct ServedAdapter {  // an adapter that requests choose as their model
+  std::string name;
+  std::string parent;  // the model that it adapts
+};
+
 struct ServerOptions {
-  std::string model_id;                // the model's name in answers
-  std::vector<std::string> aliases{};  // other names that clients may use
+  std::string model_id;                   // the model's name in answers
+  std::vector<std::string> aliases{};     // other names that clients may use
+  std::vector<ServedAdapter> adapters{};  // AdapterId is the index
   HttpAddress address{};
   ApiKeys api_keys{};                       // empty: no key is needed
   std::function<ApiKeys()> reload_keys{};   // reads the keys again on SIGHUP; throws InputError

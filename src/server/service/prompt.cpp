@@ -179,6 +179,7 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   request.prompt_logprobs = params.prompt_logprobs;
   request.priority = params.priority;
   request.cache_salt = params.cache_salt;
+  request.adapter = find_model(service, params).adapter;
   if (!params.ignore_eos)
     request.stop.tokens.insert(request.stop.tokens.end(), model.stop_tokens.begin(), model.stop_tokens.end());
   if (params.allowed_tokens)

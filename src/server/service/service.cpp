@@ -98,23 +98,49 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
   co_await service.parse_pool->run(0, std::move(work), [](const std::function<void()>&) {});
 }
 
-void check_model(const Service& service, const GenerationParams& params) {
-  if (params.model) check_model(service, *params.model);
+namespace {
+
+std::optional<AdapterId> find_adapter(const Service& service, std::string_view name) {
+  const auto& adapters = service.options.adapters;
+  const auto found = std::ranges::find(adapters, name, &ServedAdapter::name);
+  if (found == adapters.end()) return std::nullopt;
+  return static_cast<AdapterId>(found - adapters.begin());
 }
 
-void check_model(const Service& service, const std::string& name) {
+bool is_models_own(const Service& service, std::string_view name) {
   const std::vector<std::string>& aliases = service.options.aliases;
-  const auto is_known = [&](const std::string& known) {
-    return known == service.options.model_id ||
-           std::find(aliases.begin(), aliases.end(), known) != aliases.end();
-  };
-  if (is_known(name) || is_known(without_tag(name))) return;
-  HttpError error(404, "The model `{}` does not exist. This server has `{}`.", name,
-                  service.options.model_id);
+  return name == service.options.model_id || std::ranges::find(aliases, name) != aliases.end();
+}
+
+std::optional<ChosenModel> find_exactly(const Service& service, std::string_view name) {
+  if (is_models_own(service, name)) return ChosenModel{service.options.model_id};
+  if (const auto adapter = find_adapter(service, name)) return ChosenModel{std::string(name), adapter};
+  const size_t colon = name.rfind(':');
+  if (colon == std::string_view::npos || !is_models_own(service, name.substr(0, colon))) return std::nullopt;
+  const std::string_view after = name.substr(colon + 1);
+  const auto adapter = find_adapter(service, after);
+  return adapter ? std::optional(ChosenModel{std::string(after), adapter}) : std::nullopt;
+}
+
+}  // namespace
+
+ChosenModel find_model(const Service& service, const std::string& name) {
+  if (auto found = find_exactly(service, name)) return *std::move(found);
+  if (auto found = find_exactly(service, without_tag(name))) return *std::move(found);
+  std::string served = fmt::format("`{}`", service.options.model_id);
+  for (const ServedAdapter& adapter : service.options.adapters) served += fmt::format(", `{}`", adapter.name);
+  HttpError error(404, "The model `{}` does not exist. This server has {}.", name, served);
   error.param = "model";
   error.code = "model_not_found";
   throw error;
 }
+
+ChosenModel find_model(const Service& service, const GenerationParams& params) {
+  return params.model ? find_model(service, *params.model) : ChosenModel{service.options.model_id};
+}
+
+void check_model(const Service& service, const GenerationParams& params) { find_model(service, params); }
+void check_model(const Service& service, const std::string& name) { find_model(service, name); }
 
 void apply_options(const Service& service, GenerationParams& params) {
   if (params.stream) params.stream_interval = service.options.stream_interval;
@@ -172,8 +198,8 @@ void note_ignored(const Service& service, Exchange& exchange, const IgnoredField
   log::info("{} ignored {}", exchange.id(), ignored.text());
 }
 
-ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
-  return {std::string(id_prefix) + random_id(), std::time(nullptr), service.options.model_id,
+ReplyHead new_reply(const Service& service, std::string_view id_prefix, const GenerationParams& params) {
+  return {std::string(id_prefix) + random_id(), std::time(nullptr), find_model(service, params).id,
           service.fingerprint};
 }
 

@@ -73,6 +73,15 @@ asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::functi
 // Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.
 void reload_keys(Service& service);
 
+struct ChosenModel {
+  std::string id;                      // its name in answers
+  std::optional<AdapterId> adapter{};  // not set: the model without adapters
+};
+// Returns the model of this name: one of the model's names, an adapter's name, or both as "MODEL:ADAPTER".
+// The tag ":latest" of Ollama's API may follow. Throws HttpError (404) for a model that is not served.
+ChosenModel find_model(const Service& service, const std::string& name);
+ChosenModel find_model(const Service& service, const GenerationParams& params);  // without a name: the model
+
 // Throws HttpError (404) for a model that is not served.
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
@@ -84,7 +93,7 @@ void apply_options(const Service& service, GenerationParams& params);
 // Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);
 
-ReplyHead new_reply(const Service& service, std::string_view id_prefix);
+ReplyHead new_reply(const Service& service, std::string_view id_prefix, const GenerationParams& params);
 
 asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json);
 

@@ -55,6 +55,7 @@ struct BackendMaking {
   // Returns the defaults for the device of this name; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;            // --experts-activations
+  bool takes_adapters;                      // BackendOptions::adapters (--lora-modules)
   bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
   // whether the backend has kernels for experts in this format
   bool (*runs_experts)(Format, const OwnOptions&);

@@ -20,8 +20,8 @@ struct Model {
   // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
   // backend is loaded.
   std::shared_ptr<const Weights> weights;
-  std::vector<std::string>
-      adapters{};               // descriptions of the adapters that are merged (setup/plan/adapters.h)
+  // Descriptions of the adapters that are merged, and of those that requests choose (setup/plan/adapters.h).
+  std::vector<std::string> adapters{}, request_adapters{};
   size_t merged_bytes{0};       // memory of `weights` for matrices that were merged when the model was opened
   MappedFiles adapter_files{};  // of merged adapters; read until loading ends
 };

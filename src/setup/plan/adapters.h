@@ -1,4 +1,5 @@
-// The LoRA adapters of --lora, which are merged into a model when it is opened.
+// LoRA adapters: those of --lora are merged into a model when it is opened; those of --lora-modules stay
+// apart, and requests choose one by its name.
 #pragma once
 
 #include <span>
@@ -20,5 +21,22 @@ std::vector<ScaledAdapter> open_adapters(Model& model, const ResolvedSettings& s
 
 // Merges the adapters into the model's dense matrices (model/adapter/merge_adapters.h). Throws InputError.
 void merge_into_dense(Model& model, std::span<const ScaledAdapter> adapters, const ResolvedSettings& setup);
+
+struct AdapterModule {  // one --lora-modules
+  std::string name;     // what requests call it
+  AdapterSetup adapter;
+  std::string base;  // vLLM's base_model_name: shown as the parent; empty: the served model
+};
+// Reads "NAME=FILE[:SCALE]" and vLLM's JSON {"name", "path", "base_model_name"}. `taken`: the model's names.
+// Throws InputError, also for a name that is taken or given twice.
+std::vector<AdapterModule> read_adapter_modules(std::span<const std::string> texts,
+                                                std::span<const std::string> taken);
+
+// Throws InputError if there are modules and the backend, or a model on several machines, takes none.
+void check_takes_adapters(std::span<const AdapterModule> modules, const ResolvedSettings& setup);
+
+// Opens the modules into BackendOptions::adapters of the setup, in their order, and describes them in
+// Model::request_adapters and in the log. Throws InputError, also for an adapter that can only be merged.
+void open_adapter_modules(std::span<const AdapterModule> modules, Model& model, ResolvedSettings& setup);
 
 }  // namespace nibble

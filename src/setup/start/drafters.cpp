@@ -38,6 +38,7 @@ BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings
                                    const Capacity& capacity) {
   ResolvedSettings own = setup;
   own.options.draft_head = nullptr;
+  own.options.adapters = nullptr;  // a draft model drafts in the same way for all adapters
   own.options.max_batch_tokens = std::min(setup.options.max_batch_tokens, kMostDraftRows);
   const int context = std::min(capacity.context, drafting.config.max_context);
   for (int num_sequences = capacity.num_sequences;; num_sequences = (num_sequences + 1) / 2) {

@@ -27,9 +27,12 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
       for (ptrdiff_t t = 0; t < count; ++t) attended[t] = args.attended.row(first + t);
       dot(args.machine.kernels, PanelArgs{args.weight, first_row, attended, panel});
     }
-    for (ptrdiff_t t = 0; t < count; ++t)
-      for (ptrdiff_t r = 0; r < num_rows; ++r)
-        args.x(first + t, first_row + r) += panel(t, r) + args.bias[first_row + r];
+    for (ptrdiff_t t = 0; t < count; ++t) {
+      for (ptrdiff_t r = 0; r < num_rows; ++r) panel(t, r) += args.bias[first_row + r];
+      args.adapters.add(first + t, &LayerUpdates::o, first_row,
+                        {panel.row(t), static_cast<size_t>(num_rows)});
+      for (ptrdiff_t r = 0; r < num_rows; ++r) args.x(first + t, first_row + r) += panel(t, r);
+    }
   }
 }
 
@@ -40,9 +43,11 @@ void project(const ProjectArgs& args) {
   const ptrdiff_t panel = args.machine.panel_rows(num_tokens);
   const ptrdiff_t num_panels = (args.weight.rows + panel - 1) / panel;
   const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(num_tokens);
-  if (args.packed)
-    for_each(args.machine, num_tokens, static_cast<double>(num_tokens * width),
-             [&](ptrdiff_t t, int) { to_q8(args.attended.row(t), width, args.attended_q8.row(t)); });
+  if (args.packed || args.adapters.step.has_any())
+    for_each(args.machine, num_tokens, static_cast<double>(num_tokens * width), [&](ptrdiff_t t, int) {
+      if (args.packed) to_q8(args.attended.row(t), width, args.attended_q8.row(t));
+      args.adapters.multiply(t, &LayerUpdates::o, args.attended.row(t));
+    });
   for_each(args.machine, num_panels, work, [&](ptrdiff_t item, int) { project_panel(args, item * panel); });
 }
 

@@ -1,6 +1,7 @@
 // Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB).
 #pragma once
 
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"
 #include "core/tensors/view.h"
@@ -16,6 +17,7 @@ struct ProjectArgs {
   View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch: `attended` in int8
   const Vector& bias;             // [H]
   View<float, 2> x;               // [T, H]: the residual stream
+  LayerAdapters adapters{};
 };
 void project(const ProjectArgs& args);
 

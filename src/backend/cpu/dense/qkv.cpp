@@ -13,6 +13,8 @@
 namespace nibble::cpu {
 namespace {
 
+constexpr UpdateOfLayer kProjections[kMatricesAtOnce]{&LayerUpdates::q, &LayerUpdates::k, &LayerUpdates::v};
+
 // Computes one head for all rows. `item`: index of the head, counting q heads, then k heads, then v heads.
 void project_head(const QkvArgs& args, ptrdiff_t item) {
   const LayerWeights& layer = args.layer;
@@ -22,6 +24,7 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
   const Matrix& weight = is_q ? layer.q : is_k ? layer.k : layer.v;
   const Vector& bias = is_q ? layer.q_bias : is_k ? layer.k_bias : layer.v_bias;
   const ptrdiff_t head = is_q ? item : (item - num_heads) % num_kv_heads;
+  const ptrdiff_t which = is_q ? 0 : is_k ? 1 : 2;
 
   float storage[kTokenBlock * kMaxHeadDim];
   const float* x[kTokenBlock];
@@ -40,6 +43,8 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
     for (ptrdiff_t t = 0; t < count; ++t) {
       float* y = panel.row(t);
       for (ptrdiff_t d = 0; d < head_dim; ++d) y[d] += bias[head * head_dim + d];
+      args.adapters.add(first + t, kProjections[which], head * head_dim, {y, static_cast<size_t>(head_dim)},
+                        which);
       if (is_q || is_k)
         rotate({y, static_cast<size_t>(head_dim)}, args.cosines.row(first + t), args.sines.row(first + t));
       if (is_q) {
@@ -64,6 +69,8 @@ void qkv(const QkvArgs& args) {
   for_each(args.machine, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
     rms_norm(args.x.row(t), args.layer.attention_norm, args.rms_eps, args.normed.row(t));
     if (args.packed) to_q8(args.normed.row(t), hidden, args.normed_q8.row(t));
+    for (ptrdiff_t which = 0; which < kMatricesAtOnce; ++which)
+      args.adapters.multiply(t, kProjections[which], args.normed.row(t), which);
   });
   for_each(args.machine, num_items, static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
            [&](ptrdiff_t item, int) { project_head(args, item); });

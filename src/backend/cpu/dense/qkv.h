@@ -1,5 +1,6 @@
 // First part of the attention block: norm, projections, rotation, and storage of keys and values:
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
+// An adapter's update is added before the rotation.
 // Memory traffic: the weights (20b: 26.5 MB per layer) at most once per kTokenBlock rows of the step. A work
 // item is one head of q, k or v. So the rotation, which couples elements D/2 apart, needs no second pass.
 #pragma once
@@ -7,6 +8,7 @@
 #include <span>
 
 #include "backend/cpu/batch_row.h"
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"
@@ -29,6 +31,7 @@ struct QkvArgs {
   View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch: the normed rows in int8
   View<float, 3> q;                     // [T, Nq, D*]: receives the rotated queries
   LayerKv kv;
+  LayerAdapters adapters{};
 };
 void qkv(const QkvArgs& args);
 

@@ -10,10 +10,19 @@
 #include "core/errors/check.h"
 
 namespace nibble::cpu {
+namespace {
+
+const DenseUpdate* update_of(const UnembedArgs& args, ptrdiff_t output) {
+  const RequestAdapter* adapter = args.adapters.of(args.outputs[static_cast<size_t>(output)]);
+  return adapter && adapter->unembedding ? &*adapter->unembedding : nullptr;
+}
+
+}  // namespace
 
 void unembed(const UnembedArgs& args) {
   const ptrdiff_t num_outputs = std::ssize(args.outputs);
   NIBBLE_CHECK(num_outputs <= kOutputRows, "{} output rows at once", num_outputs);
+  const auto product = [&](ptrdiff_t o) { return args.adapters.products.row(o, 0); };
   const float* normed[kOutputRows];
   const Q8Block* normed_q8[kOutputRows];
   const auto norm_work = static_cast<double>(num_outputs * args.x.shape[1]);
@@ -22,6 +31,7 @@ void unembed(const UnembedArgs& args) {
     rms_norm(args.x.row(args.outputs[o]), args.final_norm, args.rms_eps, args.normed.row(o));
     if (args.packed) to_q8(normed[o], args.unembedding.cols, args.normed_q8.row(o));
     if (args.packed) normed_q8[o] = args.normed_q8.row(o);
+    if (const DenseUpdate* update = update_of(args, o)) multiply_a(*update, normed[o], product(o));
   });
   const ptrdiff_t vocab = args.unembedding.rows;
   const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
@@ -35,6 +45,9 @@ void unembed(const UnembedArgs& args) {
       dot(args.machine.kernels, StripPanelArgs{*args.packed, 0, first_row, normed_q8, y});
     else
       dot(args.machine.kernels, PanelArgs{args.unembedding, first_row, normed, y});
+    for (ptrdiff_t o = 0; o < num_outputs; ++o)
+      if (const DenseUpdate* update = update_of(args, o))
+        add_b(*update, product(o), first_row, {y.row(o), static_cast<size_t>(y.shape[1])});
   });
 }
 

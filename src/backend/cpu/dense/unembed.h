@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"
 #include "core/tensors/view.h"
@@ -22,6 +23,7 @@ struct UnembedArgs {
   View<float, 2> normed;       // [at least outputs.size(), H*], scratch: normed rows
   View<Q8Block, 2> normed_q8;  // [at least outputs.size(), H / 32], scratch: normed rows in int8
   View<float, 2> logits;       // [at least outputs.size(), V]: receives the logits
+  StepAdapters adapters{};     // of all rows of the step
 };
 void unembed(const UnembedArgs& args);
 

@@ -41,6 +41,8 @@ void route_rows(const RouteArgs& args, ptrdiff_t first, ptrdiff_t count) {
   dot(args.machine.kernels, PanelArgs{args.layer.router, 0, normed, logits});
   for (ptrdiff_t t = 0; t < count; ++t) {
     for (ptrdiff_t e = 0; e < num_experts; ++e) logits(t, e) += args.layer.router_bias[e];
+    args.adapters.multiply(first + t, &LayerUpdates::router, normed[t]);
+    args.adapters.add(first + t, &LayerUpdates::router, 0, {logits.row(t), static_cast<size_t>(num_experts)});
     choose({logits.row(t), static_cast<size_t>(num_experts)},
            {args.chosen.row(first + t), static_cast<size_t>(args.chosen.shape[1])},
            args.weights.row(first + t));

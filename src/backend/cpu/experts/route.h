@@ -5,6 +5,7 @@
 // runs the whole router for kRowsPerItem rows: another parallel loop would cost more than reading Wr again.
 #pragma once
 
+#include "backend/cpu/dense/adapters.h"
 #include "backend/cpu/machine.h"
 #include "core/tensors/view.h"
 #include "model/weights.h"
@@ -20,6 +21,7 @@ struct RouteArgs {
   View<float, 2> normed;   // [T, H*]: receives the normed rows (h), which the experts read too
   View<int, 2> chosen;     // [T, K]: receives the indices of experts
   View<float, 2> weights;  // [T, K]: receives the experts' weights in the sum
+  LayerAdapters adapters{};
 };
 void route(const RouteArgs& args);
 

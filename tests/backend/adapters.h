@@ -1,0 +1,237 @@
+// Tests of adapters that requests choose (Run::adapter), which every backend that takes them instantiates.
+// The truth is the reference's forward pass of a model whose matrices were merged here, in double precision.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "reference/forward.h"
+#include "reference/weight_row.h"
+#include "tests/backend/feeder.h"
+#include "tests/backend/fulfilment.h"
+#include "tests/backend/random_adapters.h"
+
+namespace nibble {
+
+struct AdapterBackend {
+  std::string name;
+  std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>,
+                                         std::shared_ptr<const RequestAdapters>)>
+      make;
+  reference::Rounding rounding{};  // of keys and values, on this backend
+  double tolerance{0};             // relative error of a row of logits
+  double share_of_ties{0};         // share of rows in which a router near a tie may choose another expert
+  bool takes_router{true};         // whether the backend runs adapters of the router
+};
+
+inline void PrintTo(const AdapterBackend& backend, std::ostream* to) { *to << backend.name; }
+
+// A model with the updates of an adapter in its matrices, which become float32.
+struct MergedModel {
+  MergedModel(const Weights& base, const RequestAdapter& adapter) : weights(base) {
+    for (size_t n = 0; n < weights.layers.size(); ++n) {
+      LayerWeights& layer = weights.layers[n];
+      const LayerUpdates& updates = adapter.layers[n];
+      merge(layer.q, updates.q);
+      merge(layer.k, updates.k);
+      merge(layer.v, updates.v);
+      merge(layer.o, updates.o);
+      merge(layer.router, updates.router);
+    }
+    merge(weights.unembedding, adapter.unembedding);
+  }
+
+  Weights weights;
+
+ private:
+  void merge(Matrix& matrix, const std::optional<DenseUpdate>& update) {
+    if (!update) return;
+    std::vector<float>& values = storage_.emplace_back(static_cast<size_t>(matrix.rows * matrix.cols));
+    for (int r = 0; r < matrix.rows; ++r) {
+      float* row = &values[static_cast<size_t>(r * matrix.cols)];
+      reference::decode_row(matrix, r, row);
+      for (int c = 0; c < matrix.cols; ++c) {
+        double sum = row[c];
+        for (int k = 0; k < update->rank; ++k)
+          sum += double{update->b[static_cast<size_t>(r * update->rank + k)]} *
+                 double{update->a[static_cast<size_t>(k * matrix.cols + c)]};
+        row[c] = static_cast<float>(sum);
+      }
+    }
+    matrix.stored = Elements{.format = Format::kF32, .data = values.data()};
+  }
+  std::deque<std::vector<float>> storage_;
+};
+
+// Logits [T, V] of all positions, by the reference.
+inline std::vector<float> reference_logits(const Weights& weights, std::span<const TokenId> ids,
+                                           const reference::Rounding& rounding) {
+  const auto num_pages = ids.size() / kPageTokens + 1;
+  std::vector<PageId> pages;
+  for (uint32_t page = 0; page < 2 * num_pages; ++page) pages.push_back(PageId{page});
+  std::vector<reference::BatchRow> rows;
+  for (const TokenId id : ids)
+    rows.push_back({id,
+                    static_cast<int>(rows.size()),
+                    {std::span(pages).first(num_pages)},
+                    {std::span(pages).last(num_pages)}});
+  std::vector<int> outputs(ids.size());
+  std::iota(outputs.begin(), outputs.end(), 0);
+  const Config& config = weights.config;
+  reference::KvCache kv(config, static_cast<int>(pages.size()));
+  std::vector<float> logits(ids.size() * static_cast<size_t>(config.vocab));
+  reference::forward({.weights = weights,
+                      .rope = reference::make_rope_table(config.rope, config.head_dim),
+                      .rows = rows,
+                      .outputs = outputs,
+                      .kv = kv,
+                      .logits = {logits.data(), {std::ssize(ids), config.vocab}},
+                      .rounding = rounding});
+  return logits;
+}
+
+// |a - b| / |b| of a row: the largest, except for the worst rows, up to this share of all.
+inline double worst_row(std::span<const float> a, std::span<const float> b, size_t vocab,
+                        double left_out = 0) {
+  std::vector<double> errors;
+  for (size_t first = 0; first < b.size(); first += vocab) {
+    double error = 0, norm = 0;
+    for (size_t i = first; i < first + vocab; ++i) {
+      error += std::pow(double{a[i]} - double{b[i]}, 2);
+      norm += std::pow(double{b[i]}, 2);
+    }
+    errors.push_back(std::sqrt(error / norm));
+  }
+  std::ranges::sort(errors);
+  return errors[errors.size() - 1 - static_cast<size_t>(left_out * static_cast<double>(errors.size()))];
+}
+
+class BackendAdapters : public testing::TestWithParam<AdapterBackend> {
+ protected:
+  const std::shared_ptr<const Weights> weights_ = open_shared("tests/golden/random/a");
+  const std::shared_ptr<const RequestAdapters> adapters_ =
+      std::make_shared<const RequestAdapters>(three_adapters(*weights_, GetParam().takes_router));
+
+  Feeder feeder() const { return Feeder(GetParam().make(weights_, adapters_), Fulfilment::kNumPages); }
+  std::vector<TokenId> ids(int count, uint64_t seed) const {
+    return random_ids(count, weights_->config.vocab, seed);
+  }
+  std::vector<float> logits_alone(const std::vector<TokenId>& ids, std::optional<AdapterId> adapter) const {
+    Feeder alone = feeder();
+    alone.feed({{0, ids, adapter}});
+    return alone.logits(0);
+  }
+  static std::optional<AdapterId> adapter_of(size_t sequence) {
+    return sequence % 4 == 3 ? std::nullopt : std::optional(static_cast<AdapterId>(sequence % 4));
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendAdapters);
+
+TEST_P(BackendAdapters, GiveTheLogitsOfTheMergedModelForEachSequenceOfOneStep) {
+  Feeder together = feeder();
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<Feeder::Part> parts;
+  for (int s = 0; s < 4; ++s) prompts.push_back(ids(20, static_cast<uint64_t>(s)));
+  for (size_t s = 0; s < 4; ++s) parts.push_back({static_cast<int>(s), prompts[s], adapter_of(s)});
+  together.feed(parts);
+  const auto [name, make, rounding, tolerance, share_of_ties, takes_router] = GetParam();
+  const auto vocab = static_cast<size_t>(weights_->config.vocab);
+  for (size_t s = 0; s < 4; ++s) {
+    const auto expected_of = [&](const Weights& weights) {
+      return reference_logits(weights, prompts[s], rounding);
+    };
+    const std::vector<float> plain = expected_of(*weights_);
+    if (!adapter_of(s)) {
+      EXPECT_LT(worst_row(together.logits(3), plain, vocab, share_of_ties), tolerance);
+      continue;
+    }
+    const MergedModel merged(*weights_, (*adapters_)[s]);
+    const std::vector<float> expected = expected_of(merged.weights);
+    EXPECT_LT(worst_row(together.logits(static_cast<int>(s)), expected, vocab, share_of_ties), tolerance)
+        << s;
+    EXPECT_GT(worst_row(plain, expected, vocab), 3 * tolerance) << s << ": changes too little";
+  }
+}
+
+TEST_P(BackendAdapters, LeaveTheBitsOfRowsWithoutOneAsTheyAreOnABackendWithoutAdapters) {
+  const std::vector<TokenId> prompt = ids(45, 10), chat = ids(30, 11), others[]{ids(40, 12), ids(33, 13)};
+  Feeder bare(GetParam().make(weights_, nullptr), Fulfilment::kNumPages), mixed = feeder(), plain = feeder();
+  for (Feeder* each : {&bare, &plain}) {
+    each->feed({{0, prompt}});
+    each->feed({{1, chat}});
+  }
+  EXPECT_EQ(plain.logits(0), bare.logits(0));
+  mixed.feed({{2, std::span(others[0]).first(39), AdapterId{0}},
+              {0, std::span(prompt).first(44)},
+              {3, std::span(others[1]).first(32), AdapterId{1}},
+              {1, std::span(chat).first(29)}});
+  mixed.feed({{2, std::span(others[0]).last(1), AdapterId{0}},
+              {0, std::span(prompt).last(1)},
+              {3, std::span(others[1]).last(1), AdapterId{1}},
+              {1, std::span(chat).last(1)}});
+  EXPECT_EQ(mixed.logits(0), bare.logits(0));
+  EXPECT_EQ(mixed.logits(1), bare.logits(1));
+}
+
+TEST_P(BackendAdapters, GiveTheBitsOfTheSequenceAloneHoweverManyShareTheStep) {
+  for (const int num_sequences : {2, 5, 9, 33}) {
+    std::vector<std::vector<TokenId>> prompts;
+    std::vector<Feeder::Part> parts;
+    for (int s = 0; s < num_sequences; ++s) prompts.push_back(ids(1 + 7 * s % 20, static_cast<uint64_t>(s)));
+    for (int s = 0; s < num_sequences; ++s)
+      parts.push_back({s, prompts[static_cast<size_t>(s)], adapter_of(static_cast<size_t>(s))});
+    Feeder together = feeder();
+    together.feed(parts);
+    for (size_t s = 0; s < prompts.size(); ++s)
+      ASSERT_EQ(together.logits(static_cast<int>(s)), logits_alone(prompts[s], adapter_of(s)))
+          << "sequence " << s << " of " << num_sequences;
+  }
+}
+
+TEST_P(BackendAdapters, GiveTheSameBitsHoweverAPromptIsCutIntoChunks) {
+  const std::vector<TokenId> prompt = ids(70, 20);
+  const std::vector<float> whole = logits_alone(prompt, AdapterId{0});
+  for (const size_t chunk : {1, 7, 32}) {
+    Feeder chunked = feeder();
+    for (size_t first = 0; first < prompt.size(); first += chunk)
+      chunked.feed(
+          {{0, std::span(prompt).subspan(first, std::min(chunk, prompt.size() - first)), AdapterId{0}}});
+    EXPECT_EQ(chunked.logits(0), whole) << chunk;
+  }
+}
+
+TEST_P(BackendAdapters, VerifyDraftsWithTheAdapterOfTheirSequence) {
+  if (!feeder().takes_trees()) GTEST_SKIP() << "drafts are chains here";
+  const std::vector<TokenId> prompt = ids(26, 30), other = ids(40, 31);
+  const AdapterId adapter{0};
+  Feeder plain = feeder(), drafted = feeder();
+  plain.feed({{0, prompt, adapter}});
+  std::vector<TokenId> text = prompt;
+  for (int n = 0; n < 4; ++n) {
+    text.push_back(plain.likeliest_next(0));
+    plain.feed({{0, std::span(text).last(1), adapter}});
+  }
+  const auto answer = std::span<const TokenId>(text).last(4);
+  const TokenId wrong = answer[1] == 0 ? 1 : answer[1] - 1;
+  drafted.feed({{0, prompt, adapter}, {1, std::span(other).first(20)}});
+  std::vector<int> kept;
+  const std::vector<TokenId> drafts{wrong, answer[1], answer[2]};
+  const std::vector<int> parents{-1, -1, 1};
+  drafted.feed_tree({0, answer.first(1), adapter}, drafts, parents, {1, std::span(other).last(20)}, kept);
+  EXPECT_EQ(kept, (std::vector<int>{1, 2}));
+  drafted.feed({{0, answer.last(1), adapter}});
+  EXPECT_EQ(drafted.logits(0), plain.logits(0));
+  EXPECT_EQ(drafted.logits(1), logits_alone(other, std::nullopt));
+}
+
+}  // namespace nibble

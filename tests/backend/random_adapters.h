@@ -1,0 +1,48 @@
+// Random adapters for tests of requests that choose one.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/numbers/random.h"
+#include "model/adapter/request_adapter.h"
+#include "model/weights.h"
+
+namespace nibble {
+
+// Updates of about half the size of the matrices of tests/golden/random.
+inline DenseUpdate random_update(int rank, int rows, int cols, uint64_t seed) {
+  DenseUpdate update{rank, std::vector<float>(static_cast<size_t>(rank * cols)),
+                     std::vector<float>(static_cast<size_t>(rows * rank))};
+  uint64_t n = 0;
+  for (float& value : update.a) value = static_cast<float>(random_unit(seed, n++) - 0.5) / 4;
+  for (float& value : update.b) value = static_cast<float>(random_unit(seed, n++) - 0.5) / 4;
+  return update;
+}
+
+// Three adapters: of all matrices, of some in some layers, of the others.
+inline RequestAdapters three_adapters(const Weights& weights, bool with_router = true) {
+  RequestAdapters adapters(3);
+  uint64_t seed = 100;
+  const auto update_of = [&](const Matrix& matrix, int rank) {
+    return random_update(rank, matrix.rows, matrix.cols, ++seed);
+  };
+  for (RequestAdapter& adapter : adapters) adapter.layers.resize(weights.layers.size());
+  for (size_t n = 0; n < weights.layers.size(); ++n) {
+    const LayerWeights& layer = weights.layers[n];
+    adapters[0].layers[n] = {update_of(layer.q, 4), update_of(layer.k, 4), update_of(layer.v, 4),
+                             update_of(layer.o, 4), update_of(layer.router, 4)};
+    if (n % 2 == 1) adapters[1].layers[n].q = update_of(layer.q, 17);
+    if (n == 0) adapters[1].layers[n].v = update_of(layer.v, 1);
+    adapters[2].layers[n].o = update_of(layer.o, 3);
+    adapters[2].layers[n].router = update_of(layer.router, 5);
+  }
+  if (!with_router)
+    for (RequestAdapter& adapter : adapters)
+      for (LayerUpdates& layer : adapter.layers) layer.router.reset();
+  adapters[0].unembedding = update_of(weights.unembedding, 4);
+  adapters[1].unembedding = update_of(weights.unembedding, 33);
+  return adapters;
+}
+
+}  // namespace nibble
