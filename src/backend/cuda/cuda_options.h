@@ -16,7 +16,8 @@ struct CudaOptions {
   std::optional<int> num_multiprocessors{};  // multiprocessors that launches may use; not set: all
   bool has_graphs{true};                     // whether decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
-  // Format of the experts' activations in steps of many tokens. Not set: bfloat16, as in all other steps.
+  // Format of the activations that multiply MXFP4 weights in steps of many tokens. Not set: bfloat16, as in
+  // all other steps.
   std::optional<BlockFormat> prompt_activations{};
   // Steps for which `nibble tune` found faster kernels on this GPU; empty: all steps run the kernels of the
   // kernel table. Used only if one GPU has the whole model.
