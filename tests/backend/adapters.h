@@ -147,7 +147,7 @@ TEST_P(BackendAdapters, GiveTheLogitsOfTheMergedModelForEachSequenceOfOneStep) {
   const auto [name, make, rounding, tolerance, share_of_ties, takes_router] = GetParam();
   const auto vocab = static_cast<size_t>(weights_->config.vocab);
   for (size_t s = 0; s < 4; ++s) {
-    const auto expected_of = [&](const Weights& weights) {
+    const auto expected_of = [&, rounding = rounding](const Weights& weights) {
       return reference_logits(weights, prompts[s], rounding);
     };
     const std::vector<float> plain = expected_of(*weights_);
