@@ -21,7 +21,7 @@ inline DenseUpdate random_update(int rank, int rows, int cols, uint64_t seed) {
 }
 
 // Three adapters: of all matrices, of some in some layers, of the others.
-inline RequestAdapters three_adapters(const Weights& weights, bool with_router = true) {
+inline RequestAdapters three_adapters(const Weights& weights) {
   RequestAdapters adapters(3);
   uint64_t seed = 100;
   const auto update_of = [&](const Matrix& matrix, int rank) {
@@ -37,9 +37,6 @@ inline RequestAdapters three_adapters(const Weights& weights, bool with_router =
     adapters[2].layers[n].o = update_of(layer.o, 3);
     adapters[2].layers[n].router = update_of(layer.router, 5);
   }
-  if (!with_router)
-    for (RequestAdapter& adapter : adapters)
-      for (LayerUpdates& layer : adapter.layers) layer.router.reset();
   adapters[0].unembedding = update_of(weights.unembedding, 4);
   adapters[1].unembedding = update_of(weights.unembedding, 33);
   return adapters;
