@@ -49,7 +49,9 @@ TEST_P(EngineReports, CountCachedTokensAsDone) {
   EXPECT_EQ(told.reports.front().num_done_tokens, told.reports.front().num_cached_tokens);
 }
 
-class EngineQueue : public EngineAnswers {};  // without drafts: the first answer then takes many steps
+// Runs only without drafts (kWithoutDrafts): the first answer then takes a step per token, so that the other
+// requests wait in the queue for many steps.
+class EngineQueue : public EngineAnswers {};
 
 TEST_P(EngineQueue, TellsThePlaceOfEachRequestWhenItChanges) {
   Gate gate;

@@ -1,5 +1,6 @@
-// Compiles the input as Lark (inputs of odd size as the argument of a call) and follows a text. Either the
-// grammar is refused, or its masks pass the checks of grammar_masks.h.
+// Fuzzes compile_lark(). The input is the text of a Lark grammar. If the input's size is odd, the grammar
+// describes the argument "input" of a function call. A grammar must be refused by an InputError, or its token
+// masks must pass check_masks() along a pseudo-random text.
 #include <string_view>
 
 #include "core/errors/error.h"

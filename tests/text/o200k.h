@@ -23,9 +23,8 @@ inline std::string file_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-inline std::string o200k_path() {
-  return test::build_path("test_data/o200k_base.tiktoken");
-}  // the build makes this file
+// Returns the path of the rank file, which the build unpacks (cmake/TestData.cmake).
+inline std::string o200k_path() { return test::build_path("test_data/o200k_base.tiktoken"); }
 
 inline std::string from_base64(const std::string& digits) {
   static const std::string kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

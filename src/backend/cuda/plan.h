@@ -32,8 +32,10 @@ inline constexpr Operation kTriedOperations[]{
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 bool is_tried(Operation operation);
 bool is_of_experts(Operation operation);
-// Returns whether one step can combine the attention kernels that belong to the qkv kernel `qkv_of_attention`
-// with the experts' kernels that belong to `qkv_of_experts`.
+// The kernel table has a set of kernels for each number of rows. A tuned step may take attention's kernels
+// from one set and the experts' kernels from another. agree() returns whether these sets fit together: their
+// qkv kernels must be equal in whether they read computed norms, store sums in two parts, and read images
+// (activations in wgmma's layout).
 bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts);
 
 class Plan {

@@ -29,7 +29,8 @@ class StepByStep : public Backend {
 // The parameter is the number of ranks on one GPU: 1 or 2.
 class CudaAhead : public testing::TestWithParam<int> {
  protected:
-  // More requests than may run at the same time, and a cache too small for those that run.
+  // Of the 40 requests(), max_sequences run at the same time. The KV cache is too small for these sequences,
+  // so the engine must preempt some; answers_of() checks that it did.
   const EngineOptions options_{
       .num_pages = 70, .max_batch_tokens = 64, .max_sequences = 12, .max_context = 300};
   const std::shared_ptr<const Weights> weights_ = open_shared("models/tiny-gpt-oss");

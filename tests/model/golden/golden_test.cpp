@@ -261,8 +261,11 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, and 32 for each int8 vector. Of 8 layers, the
-// unembedding counts as one vector, and an error of queries or keys as half a vector each.
+// vectors() returns the number of vectors per layer whose rounding to int8 explains a tolerance. In units of
+// (2^-8 / 3)^2, the squared error of a layer is 25 for the BF16 cache plus 32 per vector. The experts round
+// two vectors; attention's output is one. qkv counts as two: its input is one, and the resulting errors of
+// queries and of keys count as half a vector each. The unembedding's input is rounded once in 8 layers, so it
+// counts as 1 / 8.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
   config.num_layers = 8;

@@ -43,7 +43,7 @@ struct AppendArgs {
   RopeInput rope;
   LayerPages pages;
   // Output [T, Nq D] or null: the queries of attend_tiles(), rope(q) log2(e) / 8. If they are an image
-  // (layout/activations.h), the 64 columns of each cell are in plain order, not swizzled.
+  // (layout/activations.h), each cell (64 columns of a row) holds them in plain order, not swizzled.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);

@@ -13,8 +13,8 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page of a chunk
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then softmax references
-// [8], then sums of exponentials [8].
+// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then softmax references R
+// [8], then sums of exponentials 2^(score - R) [8].
 struct Partial {
   float* data;
   // Returns the address of elements 2 i and 2 i + 1 of a head's output.

@@ -48,7 +48,8 @@ struct RowQkv {
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
 
-  // Loads the lane's A registers for four mma.m16n8k16, each of which sums over 16 of a head's 64 elements.
+  // Loads the lane's registers a0 and a2 of the A operands of four mma.m16n8k16, each over 16 of a head's 64
+  // elements. Row g of A is head g; rows 8 to 15 are zero (mma_upper()).
   __device__ void load_queries(uint32_t (&a)[4][2]) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -242,7 +243,9 @@ class WarpPages {
   // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
   // soon as the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of four mma.m16n8k16, each over 16 of a head's 64 elements
+    // Registers a0 and a2 of the A operands of four mma.m16n8k16, each over 16 of a head's 64 elements. Row g
+    // of A is head g. Registers a1 and a3 (rows 8 to 15) are zero (mma_upper()).
+    uint32_t queries[4][2];
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -114,8 +114,10 @@ union RowResults {
 
 struct ChunkOfRow {
   const ChunkPages& pages;
-  int chunk;       // index of the chunk in the row
-  bool is_scaled;  // whether a head's softmax reference differs from head_reference() on any page
+  int chunk;  // index of the chunk in the row
+  // Whether the softmax reference of any head (R of its exponentials 2^(score - R)) differs from
+  // head_reference() on any page.
+  bool is_scaled;
 };
 
 // Multiplies a chunk's exponentials with its values. If the row has only this chunk, stores the row's

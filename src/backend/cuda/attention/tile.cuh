@@ -19,9 +19,9 @@ namespace nibble::cuda {
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
 // The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks. Sums
-// and totals are relative to the row's largest softmax reference so far, so a chunk is added to the totals
-// without rescaling. The two rows of a lane belong to the same head, so they start with the same softmax
-// reference.
+// and totals are of exponentials 2^(score - R), where R is the row's largest softmax reference so far, so a
+// chunk is added to the totals without rescaling. The two rows of a lane belong to the same head, so they
+// start with the same R.
 class TileSums {
  public:
   // chunk[n] for n < 8: sums of output columns 8 n to 8 n + 7. chunk[8]: sums of the exponentials, in

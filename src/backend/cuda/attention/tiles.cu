@@ -131,7 +131,7 @@ __device__ void add_values(const uint8_t* stage, const Exponentials& exponential
   }
 }
 
-// The exponentials of a page for a lane's two rows, and the softmax reference of each row.
+// The exponentials 2^(score - R) of a page for a lane's two rows, and R, the softmax reference, of each row.
 struct PageExponentials {
   Exponentials pairs;
   float references[2];

@@ -43,7 +43,7 @@ struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
   float* x;                  // [T, H], output or null: the summed residual stream; may be norm.residual.x
-  Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
+  Activations normed;        // [T, H], output or null: norm(x), as rows or as an image (for wgmma)
   BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows
 };
@@ -108,7 +108,9 @@ void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // Variants for many tokens, by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
-void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: smaller items for more CTAs
+// For batches. An item (rows and columns that a CTA multiplies at once) is smaller than in qkv_wgmma(), so
+// more CTAs have work.
+void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);
 // qkv_split() and project_split() are for up to kSplitTokens tokens. Each item is one segment of four strips.
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);

@@ -17,7 +17,7 @@ struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
   bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
-  bool spares{false};        // whether to prefetch one slot per ring fewer until the activations have arrived
+  bool spares{false};        // whether to prefetch one slot per ring fewer until the previous kernel ends
 };
 
 // The functions that a kernel passes to stream_matrix():
@@ -93,8 +93,10 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether each warp of qkv() and project() has few units (segments of strips). With MXFP4 weights on Hopper,
-// a warp has 1 or 2 units, each of which fills a slot.
+// Whether qkv() and project() multiply the tiles of a ring slot in a loop instead of unrolled code (is_short
+// of UnitStream). With MXFP4 weights on Hopper, a warp multiplies only one or two units (segments of strips),
+// and a unit fills one slot. Unrolled code would run only once or twice, and takes longer to fetch than a
+// loop.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -137,11 +139,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
-// reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
-// attention of up to 4 chunks, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 %
-// faster on an H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower
-// in BF16, and 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// Returns whether project() prefetches one slot per ring fewer until attention has ended. The reason: while
+// attention still runs, attention's reads queue after the prefetches. With FP8 weights and attention of up to
+// 4 chunks, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with
+// more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and 0.4 %
+// slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

@@ -1,7 +1,7 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips. So each product of gpt-oss
-// has 720 items to spread over all CTAs. With whole strips, only 80 items (qkv) or 45 items (project) would
-// be available for 132 SMs, and each item would take the time of 45 or 64 tiles. Two CTAs share an SM: while
-// one waits for memory, the other multiplies.
+// qkv and project for a batch, by wgmma. An item, the work that a CTA takes at once, is one segment of four
+// strips. So each product of gpt-oss has 720 items to spread over all CTAs. With whole strips, only 80 items
+// (qkv) or 45 items (project) would be available for 132 SMs, and each item would take the time of 45 or 64
+// tiles. Two CTAs share an SM: while one waits for memory, the other multiplies.
 //
 // The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual stream, then the segments before the strip's cut,

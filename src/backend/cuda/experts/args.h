@@ -25,7 +25,9 @@ struct ExpertsUpArgs {
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: largest possible number of groups
   UpWeights up;
-  Activations gated;       // [T K, I], output, in the layout of `normed`; image rows: in the order of groups
+  // [T K, I], output, in the layout of `normed`. Plain and block-scaled rows are in the order of pairs, rows
+  // of an image (wgmma's layout) in the order of groups.
+  Activations gated;
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair
   // If `routing` is set, each CTA of experts_up() chooses all tokens' experts from `logits` and groups the
   // pairs itself; of `groups`, it reads only `size`. The first CTA publishes the choice in `routing` for

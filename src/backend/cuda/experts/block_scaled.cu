@@ -16,7 +16,8 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 results of experts_up comes from four strips of 8 units, which four adjacent warps compute.
+// A block of 32 results of experts_up comes from four strips, which four adjacent warps compute. A strip has
+// the gate and up rows of 8 units (intermediate elements of the expert).
 // The warps gather the results in shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);

@@ -45,8 +45,8 @@ class TurnShares {
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
-  // Returns the first item of a turn's share, if all turns share `count` items. The share ends where that of
-  // the next turn begins.
+  // Returns the first place (num_places()) or strip of a turn's share, if all turns share `count` places or
+  // strips. The share ends where that of the next turn begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
     const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne * num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);

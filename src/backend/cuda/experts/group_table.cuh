@@ -7,7 +7,8 @@
 namespace nibble::cuda {
 
 // An expert and its pairs. The pairs are given as the list `pairs`; as the bits of `matched` (bit n: pair n
-// of the step); or, if `pairs` is null and `matched` is 0, as the single pair `slot`.
+// of the step); or, if `pairs` is null and `matched` is 0, as the single pair `slot`, which is the expert's
+// index among those chosen for the step's only token.
 struct Group {
   int expert, count;
   const int* pairs;

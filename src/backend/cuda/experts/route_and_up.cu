@@ -101,14 +101,14 @@ class SlotRouting {
 
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp makes the choice
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
-  // Chooses experts, and returns this CTA's work. If this rank holds all experts, the choice stops at the
-  // expert of the CTA's slot, to save time.
+  // Chooses experts, and returns this CTA's work. A CTA works on one slot: an index among the token's chosen
+  // experts. If this rank holds all experts, the choice stops at the expert of that slot, to save time.
   __device__ SlotWork choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotWork{slot(), expert, 0, 1} : work_of_slots(args_.own, of_lane_);
   }
-  // Publishes the expert at this CTA's slot (index among the token's chosen experts), and its weight, for
-  // experts_down. Only the slot's first CTA does so.
+  // Publishes the expert at this CTA's slot, and its weight, for experts_down. Only the slot's first CTA does
+  // so.
   __device__ void pass_on(const SlotWork& work) {
     if (!chooses() || blockIdx.x > 0) return;
     if (has_all) take(slot() + 1, args_.experts_per_token);

@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // A lane has the results of one of the expert's units in two adjacent columns. The lane swaps a
-          // value with the lane of the adjacent g, so that each lane has two adjacent units of one column,
-          // which it stores together.
+          // A lane has the results of one unit of the expert (one of its I intermediate elements) in two
+          // adjacent columns. The lane swaps a value with the lane of the adjacent g, so that each lane has
+          // two adjacent units of one column, which it stores together.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

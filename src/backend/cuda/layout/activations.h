@@ -56,12 +56,16 @@ constexpr int lane_order(int col) {
 }
 
 constexpr int whole_eights(int rows) { return (rows + kRowsOfSwizzle - 1) / kRowsOfSwizzle * kRowsOfSwizzle; }
-constexpr size_t cell_of(int row, int tile, int image_rows) {  // returns the cell's byte offset in the image
+// Returns the byte offset, in an image ([tile][image_rows][128 bytes]), of the cell of `row` and `tile`: the
+// 128 bytes that hold the row's 64 columns in the tile.
+constexpr size_t cell_of(int row, int tile, int image_rows) {
   return (size_t{1} * static_cast<size_t>(tile) * static_cast<size_t>(image_rows) +
           static_cast<size_t>(row)) *
          kCellBytes;
 }
-constexpr int place_in_cell(int row, int col) {  // returns the column's byte offset in the row's cell
+// Returns the byte offset of column `col` in a cell of row `row`, where 16-byte piece p is stored as piece
+// p ^ (row % 8).
+constexpr int place_in_cell(int row, int col) {
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }

@@ -147,7 +147,8 @@ class WorkspacePlacer {
   void take(T*& pointer, size_t count) {
     pointer = arena_.take_array<T>(count);
   }
-  // Takes memory for `count` plain rows or for an image of `rows_of_image` rows, whichever is larger.
+  // Takes memory for `count` plain rows, or for `rows_of_image` rows in wgmma's swizzled layout (an image),
+  // whichever is larger.
   void take_room(ActivationRoom& room, size_t count, int rows_of_image, int cols) {
     room.image_rows = rows_of_image;
     take(room.data,

@@ -42,7 +42,7 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
 
 // Memory for activations in any of the layouts that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // plain rows, or an image
+  __nv_bfloat16* data{nullptr};  // plain rows, or an image: the swizzled layout of wgmma
   int image_rows{0};
   BlockRows blocks{};  // block-scaled rows; set only with --prompt-activations
 

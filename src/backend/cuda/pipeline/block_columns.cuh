@@ -1,8 +1,9 @@
 // Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h).
-// An item is 192 rows x 64 columns. GPUs without the block-scaled instruction emulate it (ptx/block_mma.cuh).
-// With MXFP4 activations, one instruction adds a tile of 64 columns to a sum. With MXFP8, one adds columns
-// 0-31 of the tile, and the next columns 32-63; with MXFP8x2, two more do so for the second terms. The order
-// of additions within an instruction is unknown, so the results have other bits than those of stream.cuh.
+// An item, which a CTA multiplies at once, is 192 rows x 64 columns. GPUs without the block-scaled
+// instruction emulate it (ptx/block_mma.cuh). With MXFP4 activations, one instruction adds a tile of 64
+// columns to a sum. With MXFP8, one adds columns 0-31 of the tile, and the next columns 32-63; with MXFP8x2,
+// two more do so for the second terms. The order of additions within an instruction is unknown, so the
+// results have other bits than those of stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"

@@ -227,11 +227,18 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
 }
 
-// Waits for the previous kernel, and multiplies all items of this CTA. The stages are at the start of the
-// CTA's dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. For each
-// strip of an item, begin(item, strip) may prefetch data to be added to the sums, and returns a function that
-// receives the sums: take(part, is_whole, sums) or, for a SegmentItem, take(sums). `part`: 0 or 1 (the
-// strip's sums may be stored in two parts). `is_whole`: whether part 0 is the only one.
+// Multiplies all items of this CTA. An item is a block of the product: some strips of the weights (16 rows
+// each) times some columns (tokens or pairs). The stages are at the start of the CTA's dynamic shared memory.
+// With mma.sync, all warps first wait for the previous kernel, which writes the activations. With wgmma
+// (kTakesImage), warps read items before that wait, and the warp that copies weights does not wait at all.
+//
+// For each strip of an item, a warp
+//   1. calls begin(item, strip), which may prefetch data to add to the sums, such as a bias, and returns a
+//      function `take`;
+//   2. multiplies the strip with the columns;
+//   3. calls take(part, is_whole, sums). If the strip is cut (ProductInput::cuts), its sums come in two
+//      calls, as parts 0 and 1; otherwise in one call, with part = 0 and is_whole = true. If the item is a
+//      SegmentItem, the warp calls take(sums) instead.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {

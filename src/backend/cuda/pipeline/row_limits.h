@@ -32,7 +32,7 @@ inline constexpr int kBatchColumns{8};
 // steps.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to kRouterTokens tokens, Hopper's router divides each sum among warps (route_batch()). With more tokens,
-// route_wgmma() has enough items to keep all SMs busy.
+// route_wgmma() has enough items (blocks of rows and tokens, one per CTA at a time) to keep all SMs busy.
 inline constexpr int kRouterTokens{384};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.

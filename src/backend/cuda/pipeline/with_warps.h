@@ -1,5 +1,5 @@
-// Calls a function with a number of warps and of ring slots (an entry of kStreamWarps in stream_shape.h) as
-// compile-time constants, to select a kernel.
+// Calls a function with a number of warps and a number of slots in each warp's ring buffer (an entry of
+// kStreamWarps in stream_shape.h) as compile-time constants, to select a kernel.
 #pragma once
 
 #include <type_traits>

@@ -15,7 +15,8 @@ enum class Turn { kSendAndWait, kSend, kWait };
 struct SumNorm {
   const float* weights{nullptr};  // [H]: weights of the norm; null: no norm
   float eps{0};
-  int image_rows{0};  // number of rows of SumOutputs::normed if that is an image; 0 for plain rows
+  // Number of rows of SumOutputs::normed if that is an image (layout/activations.h); 0 for plain rows.
+  int image_rows{0};
 };
 
 // One rank's terms for all rows of a step, and the place of the sum: out = x + the parts of all ranks.

@@ -58,7 +58,8 @@ void PeerSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, 
   meet(gpu, args, turn);
 }
 
-// Consecutive sums use different slots of the inbox. The tags are those of step 0; batches begin at step 1.
+// Consecutive sums use different slots of the inbox (buffers for tagged words, protocol.h). The tags are
+// those of step 0; batches begin at step 1.
 void PeerSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const {
   Links links = links_;
   links.patience_ns = kTrialPatienceNs;

@@ -35,8 +35,10 @@ class PeerSum final : public RankSum {
   OwnedInbox inbox_;
   StepNumbers numbers_;
   Links links_;
-  float* logits_{nullptr};                 // logits in the first rank's memory
-  std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
+  float* logits_{nullptr};  // logits in the first rank's memory
+  // For each rank, the array Workspace::results in that rank's memory (a SampleResult per output, as 32-bit
+  // words). Only the first rank samples; its send_tokens() copies its own results to the arrays of all ranks.
+  std::vector<uint32_t*> results_of_all_;
 };
 
 }  // namespace nibble::cuda

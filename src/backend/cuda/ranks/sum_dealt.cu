@@ -1,15 +1,20 @@
 // Sums of many rows, each of which has an owner (protocol.h):
 //
-//   every rank   sends its terms of a row to the owner, then a flag, after which the owner sees the terms;
-//   the owner    adds up x and all terms in the order of ranks, keeps x of its rows, and sends the row's norm
-//                to all ranks, then a flag;
+//   every rank   sends its term of a row (what this rank adds to the residual stream x: a vector of H floats,
+//                the sum of the rank's parts of the row) to the row's owner, then sets the row's flag there;
+//   the owner    waits for the flags, computes x + all terms in the order of ranks, stores the new x in its
+//                own memory, sends norm(x) (without a norm: x) to all ranks, and sets a flag on each rank;
 //   every rank   waits for the flags of all rows.
 //
-// For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes, and the same number of
-// norms of 2 bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A
-// rank's memory traffic is 77 MB after attention and 153 MB (49 us at 3.1 TB/s) after the experts, whose 4
-// parts per token are 94 MB. Half of the CTAs send and wait while the other half add up. All CTAs of a rank
-// must be resident, because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
+// Traffic for R rows of H numbers, with figures for 2,048 rows of 2,880 numbers and N = 2 ranks. Over the
+// link, each rank sends terms of (N - 1) / N R H floats (11.8 MB) and norms of the same number of bfloat16
+// elements (5.9 MB): 46 us at 387 GB/s. After the experts, the memory of a rank moves 153 MB, 49 us at 3.1
+// TB/s: the rank reads 4 parts per row (94 MB), stores and reads received terms (24 MB), reads and stores x
+// of its own rows (24 MB), and stores the norms of all rows (12 MB). After attention, a row has one part (24
+// MB instead of 94 MB), so the sum is 83 MB.
+//
+// Half of the CTAs send and wait while the other half add up. All CTAs of a rank must be resident, because
+// they poll. Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"

@@ -25,7 +25,7 @@ struct Groups {
   int* num_pairs;           // [groups]: number of pairs in each group
   int* pairs;               // [groups, size]: numbers (token * K + slot) of each group's pairs
   float* weight;            // [T, K]: factor of each pair's output
-  int* image_row{nullptr};  // [groups]: the group's first row in an image of pairs, a multiple of 8
+  int* image_row{nullptr};  // [groups]: each group's first row in an image (wgmma's layout), a multiple of 8
 };
 
 // Arguments of routing: for each token, logits = W normed + b; the experts with the K largest logits are

@@ -80,7 +80,7 @@ class RouterStrip {
 };
 
 // Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: whether args.normed
-// is an image; if false, it is plain rows. `t`: lane % 4.
+// is in wgmma's swizzled layout (an image, layout/activations.h); if false, it is plain rows. `t`: lane % 4.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;

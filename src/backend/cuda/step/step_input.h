@@ -59,14 +59,18 @@ struct StepShape {
 
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // Rows that attention reads, and that tiles refer to: [num_own_rows], or `rows` if num_own_rows is 0.
+  // [num_own_rows]: the rows whose attention this rank computes, which tiles refer to. Equal to `rows` if
+  // num_own_rows is 0.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]: the row of each output
   DraftRun* draft_runs;  // [num_runs]
-  // own_rows [num_own_rows]: index in `rows` of each attention row. own_of_rows [num_tokens]: attention row
-  // of each row; -1: another rank computes the row's attention. Both are null if num_own_rows is 0.
+  // The next two arrays map between `rows` and `attention_rows`. Both are null unless each rank has its own
+  // KV cache (num_own_rows > 0).
+  // own_rows [num_own_rows]: attention_rows[i] is a copy of rows[own_rows[i]]; padding rows have index 0.
+  // own_of_rows [num_tokens], the inverse: rows[r] was copied to attention_rows[own_of_rows[r]] or, if
+  // own_of_rows[r] is -1, was not copied: this rank does not compute the attention of rows[r].
   int *own_rows, *own_of_rows;
   // slots, parents, paths: [num_tokens] if the step has trees, otherwise null. `parents`: each row's parent,
   // as an index in the row's run.
