@@ -35,16 +35,15 @@ export async function connect() {
 }
 
 /** Begins a transaction. Safari ends connections without an event: then it opens another one.
- * @param {string | string[]} stores @param {boolean} [isStrict]  it ends when the disk has it, so that a loss of power loses nothing */
-export async function begin(stores, isStrict = false) {
-  const options = /** @type {any} */ ({ durability: isStrict ? "strict" : "relaxed" });
-  const transact = (opened) => opened.transaction(stores, "readwrite", options);
+ * @param {string | string[]} stores */
+export async function begin(stores) {
+  // Not with durability "strict": while the disk works, saveAtOnce() of a page that closes would wait, and be dropped.
   try {
-    return transact(database ?? await connect());
+    return (database ?? await connect()).transaction(stores, "readwrite");
   } catch (error) {
     if (error.name !== "InvalidStateError" && error.name !== "UnknownError") throw error;
     database = null;
-    return transact(await connect());
+    return (await connect()).transaction(stores, "readwrite");
   }
 }
 

@@ -32,7 +32,7 @@ export async function restore(chat) {
   post({ kind: "draft", chat: id, text: draft });
   post({ kind: "files", chat: id, files });
   try {
-    const transaction = await begin(["messages", "chats", "drafts"], true);
+    const transaction = await begin(["messages", "chats", "drafts"]);
     const done = committed(transaction);
     for (const message of messages) if (message.complete || !isEmpty(message)) transaction.objectStore("messages").put(message);
     transaction.objectStore("chats").put({ id, leaf, changed, title, settings, pinned });

@@ -214,7 +214,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   pending.add(messages);
   const wanted = new Set(messages);
   try {
-    const transaction = await begin(["messages", "chats", "drafts"], messages.some(({ complete }) => complete));
+    const transaction = await begin(["messages", "chats", "drafts"]);
     const done = committed(transaction);
     done.catch(() => {});  // it is awaited below
     const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");

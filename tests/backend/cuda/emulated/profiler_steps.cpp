@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,22 @@
 
 namespace {
 
+std::mutex profiler_mutex;          // ranks launch in their own threads
 std::vector<std::string> recorded;  // names of ranges, in order of their begin
-int depth = 0;
+int num_open{0};                    // ranges that have begun and not ended, of all threads
+thread_local int depth{0};          // the same of this thread: ranges nest in a thread
 
 int NVTX_API push(nvtxDomainHandle_t, const nvtxEventAttributes_t* event) {
+  const std::lock_guard lock(profiler_mutex);
   recorded.push_back(std::string(static_cast<size_t>(2 * depth), ' ') + event->message.ascii);
+  ++num_open;
   return depth++;
 }
-int NVTX_API pop(nvtxDomainHandle_t) { return --depth; }
+int NVTX_API pop(nvtxDomainHandle_t) {
+  const std::lock_guard lock(profiler_mutex);
+  --num_open;
+  return --depth;
+}
 nvtxDomainHandle_t NVTX_API create(const char* name) {
   EXPECT_STREQ(name, "nibble");
   static char domain;
@@ -91,7 +100,7 @@ TEST(Profilers, SeeARangeForEachStepAndForEachOfItsLaunchesWhichAreCounted) {
       steps.push_back(name);
   EXPECT_THAT(steps, ElementsAre("step of 3 rows in 1 runs", "step of 1 rows in 1 runs"));
   EXPECT_EQ(ranges, counts);
-  EXPECT_EQ(depth, 0);
+  EXPECT_EQ(num_open, 0);
 }
 
 TEST(LaunchCounts, OfAReplayAreThoseCountedWhileItsGraphWasCaptured) {
