@@ -29,7 +29,7 @@ class StepByStep : public Backend {
 // The parameter is the number of ranks on one GPU: 1 or 2.
 class CudaAhead : public testing::TestWithParam<int> {
  protected:
-  // Of the 40 requests(), max_sequences run at the same time. The KV cache is too small for these sequences,
+  // The tests submit 40 requests, of which at most 12 run at a time. 70 pages are too few for 12 sequences,
   // so the engine must preempt some; answers_of() checks that it did.
   const EngineOptions options_{
       .num_pages = 70, .max_batch_tokens = 64, .max_sequences = 12, .max_context = 300};
