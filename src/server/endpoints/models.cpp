@@ -2,7 +2,7 @@
 // vLLM's "parent", which is the model that an adapter changes.
 #include <fmt/chrono.h>
 
-#include <optional>
+#include <string>
 
 #include "core/text/json.h"
 #include "server/endpoints/endpoints.h"
@@ -11,15 +11,14 @@
 namespace nibble::server {
 namespace {
 
-// `adapter`: set if the name is an adapter's.
-Json model_row(const Service& service, const std::string& name, std::optional<AdapterId> adapter = {}) {
+// `parent`: the model that an adapter changes; empty if the name is no adapter's.
+Json model_row(const Service& service, const std::string& name, const std::string& parent = {}) {
   const ServedModel& model = *service.model;
-  const Json parent = adapter ? Json(service.options.adapters[static_cast<size_t>(*adapter)].parent) : Json();
   return {{"id", name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "nibble"},
-          {"parent", parent},
+          {"parent", parent.empty() ? Json() : Json(parent)},
           {"max_model_len", model.max_context},
           {"type", "model"},
           {"display_name", name},
@@ -32,7 +31,7 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
   Json rows = Json::array({model_row(service, service.options.model_id)});
   for (const std::string& alias : service.options.aliases) rows.push_back(model_row(service, alias));
   for (const ServedAdapter& adapter : service.options.adapters)
-    rows.push_back(model_row(service, adapter.name, find_model(service, adapter.name).adapter));
+    rows.push_back(model_row(service, adapter.name, adapter.parent));
   Json list{{"object", "list"},
             {"first_id", rows.front()["id"]},
             {"last_id", rows.back()["id"]},
@@ -44,7 +43,7 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
 asio::awaitable<void> model(Service& service, Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   const std::string name = url_decoded(match_path("/v1/models/{id}", path).value_or(""));
-  return reply_json(exchange, 200, model_row(service, name, find_model(service, name).adapter));
+  return reply_json(exchange, 200, model_row(service, name, parent_of(service, find_model(service, name))));
 }
 
 }  // namespace nibble::server

@@ -57,8 +57,7 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
   note_ignored(service, exchange, ignored);
   const int context = service.model->max_context;
   const std::string& id = service.options.model_id;
-  const std::string parent =
-      model.adapter ? service.options.adapters[static_cast<size_t>(*model.adapter)].parent : "";
+  const std::string parent = parent_of(service, model);
   return reply_json(exchange, 200,
                     {{"modelfile", ""},
                      {"parameters", fmt::format("num_ctx {}", context)},

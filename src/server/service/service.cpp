@@ -139,6 +139,10 @@ ChosenModel find_model(const Service& service, const GenerationParams& params) {
   return params.model ? find_model(service, *params.model) : ChosenModel{service.options.model_id};
 }
 
+std::string parent_of(const Service& service, const ChosenModel& model) {
+  return model.adapter ? service.options.adapters[static_cast<size_t>(*model.adapter)].parent : "";
+}
+
 void check_model(const Service& service, const GenerationParams& params) { find_model(service, params); }
 void check_model(const Service& service, const std::string& name) { find_model(service, name); }
 

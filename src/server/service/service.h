@@ -81,6 +81,8 @@ struct ChosenModel {
 // The tag ":latest" of Ollama's API may follow. Throws HttpError (404) for a model that is not served.
 ChosenModel find_model(const Service& service, const std::string& name);
 ChosenModel find_model(const Service& service, const GenerationParams& params);  // without a name: the model
+// Returns the name of the model that the chosen adapter changes; empty without an adapter.
+std::string parent_of(const Service& service, const ChosenModel& model);
 
 // Throws HttpError (404) for a model that is not served.
 void check_model(const Service& service, const GenerationParams& params);
