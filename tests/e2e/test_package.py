@@ -1,5 +1,6 @@
 """Tests the packages of tools/package: each is unpacked or installed in a fresh place and answers a question there."""
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -15,8 +16,6 @@ import tempfile
 import time
 
 import pytest
-
-from ports import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/package"
@@ -421,7 +420,9 @@ def test_buildah_runs_the_image(packages, tmp_path):
 
 
 class Podman:
-    """Podman with storage in `folder`. What a sandbox does not grant (cgroups, resource limits) skips the test that needs it."""
+    """Podman with storage in `folder` and a network namespace of its own: where podman adds interfaces, Chromium aborts what
+    it loads (ERR_NETWORK_CHANGED), also in tests that run at the same time. What a sandbox does not grant (namespaces,
+    cgroups, resource limits) skips the test that needs it."""
 
     # runc also takes hosts with both versions of cgroups, which crun refuses.
     RUNTIME = ("--runtime", "runc") if shutil.which("runc") else ()
@@ -430,26 +431,41 @@ class Podman:
 
     def __init__(self, folder):
         self.command = ("podman", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", *self.RUNTIME)
+        self.namespace = subprocess.Popen(
+            ("unshare", "--net", "bash", "-c", "ip link set lo up && echo ready && exec sleep infinity"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if not self.namespace.stdout.readline():
+            pytest.skip(f"no network namespace can be made here: {self.namespace.communicate()[1].strip()}")
+
+    def inside(self, *command):
+        """Returns a command that runs in the namespace."""
+        return "nsenter", f"--net=/proc/{self.namespace.pid}/ns/net", *command
 
     def __call__(self, *arguments):
-        return succeed_unless_denied(*self.command, *arguments)
+        return succeed_unless_denied(*self.inside(*self.command, *arguments))
+
+    def close(self):
+        try:
+            self("rmi", "--all", "--force")
+        finally:
+            self.namespace.kill()
+            self.namespace.communicate()
 
 
 @pytest.fixture(scope="module")
 def podman(packages):
     with tempfile.TemporaryDirectory(prefix="podman", dir="/tmp") as folder:  # podman takes no path above 50 characters
-        podman = Podman(pathlib.Path(folder))
-        loaded = podman("load", "-q", "-i", only(packages, "-oci.tar"))
-        assert re.fullmatch(r"Loaded image: docker.io/library/nibble:[0-9.]+\n", loaded)
-        yield podman
-        podman("rmi", "--all", "--force")
+        with contextlib.closing(Podman(pathlib.Path(folder))) as podman:
+            loaded = podman("load", "-q", "-i", only(packages, "-oci.tar"))
+            assert re.fullmatch(r"Loaded image: docker.io/library/nibble:[0-9.]+\n", loaded)
+            yield podman
 
 
 def image_name(packages):
     return "nibble:" + only(packages, "-oci.tar").name.split("-")[1]
 
 
-@needs("podman")
+@needs("podman", "unshare", "nsenter", "ip")
 def test_podman_loads_the_image_and_runs_it(podman, packages):
     name = image_name(packages)
     [listed] = json.loads(podman("image", "inspect", name))
@@ -458,14 +474,14 @@ def test_podman_loads_the_image_and_runs_it(podman, packages):
     assert podman(*podman.RUN, "--rm", "--network", "none", name, *QUESTION) == ANSWER
 
 
-@needs("podman")
+@needs("podman", "unshare", "nsenter", "ip")
 def test_podman_serves_a_mounted_model_by_the_default_command_and_stops_it(podman, packages, tmp_path):
-    models, port = tmp_path / "models", free_ports(1)[0]
+    models = tmp_path / "models"
     shutil.copytree(ROOT / "models/tiny-gpt-oss", models / "gpt-oss-20b")
     for folder in (tmp_path, models): folder.chmod(0o755)
-    server = podman(*podman.RUN, "--detach", "-v", f"{models}:/models:ro", "-p", f"127.0.0.1:{port}:8000", image_name(packages)).strip()
+    server = podman(*podman.RUN, "--detach", "-v", f"{models}:/models:ro", "-p", "127.0.0.1:8001:8000", image_name(packages)).strip()
     try:
-        model = json.loads(succeed("curl", "-sSf", "--retry", "20", "--retry-all-errors", "--retry-delay", "1", f"http://127.0.0.1:{port}/v1/models"))
+        model = json.loads(succeed(*podman.inside("curl", "-sSf", "--retry", "20", "--retry-all-errors", "--retry-delay", "1", "http://127.0.0.1:8001/v1/models")))
         assert [entry["id"] for entry in model["data"]] == ["gpt-oss-20b"]
     finally:
         podman("stop", "-t", "30", server)

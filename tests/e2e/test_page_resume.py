@@ -247,6 +247,8 @@ def test_an_answer_that_the_server_does_not_keep_any_more_is_reported(chromium):
         visit(chromium, server)
         begin_answer(chromium, length=30000)
         shown = chromium.last(".answer")
+        stored = 'return (await result(store("messages").getAll())).some(({ content }) => content?.length >= 100)'
+        wait_until(lambda: database(chromium, stored), 60)  # the page stores the text a moment after it shows it
         chromium.driver.get(server.url + "/status")
         chromium.wait(RUNNING + ".then((number) => number === 0)")  # the server has stopped it
         chromium.driver.get(server.url + "/")
