@@ -126,9 +126,9 @@ __device__ inline float power_of_two(float exponent) {
 }
 
 // Returns the softmax reference R that the pages of a head normally use: exponentials are 2^(score - R).
-// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink (55 in
-// units of logits) needs no R of its own. A sink below -2^16 counts as -2^16; most pages then need an R of
-// their own.
+// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink needs no R
+// of its own; a headroom of 80 is 55 in units of logits. A sink below -2^16 counts as -2^16; most pages then
+// need an R of their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 

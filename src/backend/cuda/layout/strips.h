@@ -13,7 +13,7 @@
 //  E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then one of
 //         a1 and a3. In each 16-bit half of a word, the code of a0 (or a1) has its sign at bit 15 and the
 //         rest at bits 10-4, the code of a2 (or a3) its sign at bit 11 and the rest at bits 14-12 and 3-0.
-//         At the place of a0's code and read as bfloat16, a code is value * 2^-120.
+//         Read as bfloat16 at the place of a0's code, a code is its value times 2^-120.
 //  MXFP4  512 bytes of codes: a lane's 16 bytes are four words (G, m) of 8 codes. One shift and one mask
 //         extract each of a0..a2 from a word. In each 16-bit half (low: the even column), the sign and then
 //         exponent and mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. The code
@@ -87,8 +87,9 @@ struct Strips {
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// Returns the description of a matrix of `rows` x `cols`, without data. For example, 2880 columns are 45
-// tiles, and 4096 columns are 64.
+// Returns the description of a matrix of `rows` x `cols`, without data. Segments of 5 tiles are replaced by
+// segments of 4 if 5 does not divide the number of tiles: 2880 columns are 45 tiles, or 9 segments of 5, but
+// 4096 columns are 64 tiles, or 16 segments of 4.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;

@@ -212,7 +212,7 @@ struct RowMatrix {  // a row-major matrix in global memory with `cols` elements 
   const __nv_bfloat16* data;
   int cols;
 };
-struct WorkThread {  // the calling thread, as number `index` of num_threads that share a task
+struct WorkThread {  // the calling thread's index among the num_threads threads that share a task
   int index, num_threads;
 };
 

@@ -22,7 +22,7 @@
 namespace nibble::cuda {
 
 // Kernels declare __launch_bounds__(32 * warps, 1). Without the 1, the compiler limits threads to 64
-// registers, and one token takes a sixth longer (measured on an H100).
+// registers, and a step of one token takes a sixth longer (measured on an H100).
 
 // Returns the shape of a launch with one CTA per SM.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {

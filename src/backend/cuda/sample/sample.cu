@@ -113,7 +113,7 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-// These reductions are over integers, so CUB may add in any order.
+// These reductions are over integers, so every order of CUB's operations gives the same result.
 using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
