@@ -29,7 +29,7 @@ struct PagesAhead {
 };
 
 struct RopeInput {
-  const float* frequencies;  // [D / 2]: radians per position for each pair of elements
+  const float* frequencies;  // [D / 2]: for elements i and i + D / 2 of a head, radians per position
   float concentration;
 };
 

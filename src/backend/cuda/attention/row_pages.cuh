@@ -240,8 +240,8 @@ class WarpPages {
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
   // whether any head has its own softmax reference on this page. `reference`: head_reference() of head g =
   // lane / 4. The row must see at least one position of the page. Scores of positions that the row does not
-  // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
-  // soon as the key registers are free.
+  // see become -inf; pages that the row sees as a whole skip this code. Loads the next page's keys as soon as
+  // the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     // Registers a0 and a2 of the A operands of four mma.m16n8k16, each over 16 of a head's 64 elements. Row g
     // of A is head g. Registers a1 and a3 (rows 8 to 15) are zero (mma_upper()).

@@ -64,7 +64,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // avoids a copy from a uniform register
+      of_chunk = from_here(0.0f);  // from_here() avoids a copy from a uniform register
     });
   }
   __device__ void end_chunk() {

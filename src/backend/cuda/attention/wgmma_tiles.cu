@@ -33,7 +33,8 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
-// kBringers: warps that load pages. There are 4, because setmaxnreg sets the registers of whole warpgroups.
+// kBringers: warps that load pages. They form a warpgroup (4 warps), because setmaxnreg changes the number of
+// registers for whole warpgroups only.
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
@@ -317,8 +318,8 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Returns whether exponentials or sums of the warp have another reference than the head's normal one, so
-  // that join() must be called before the exponentials are multiplied.
+  // Returns whether any exponentials or sums of the warp are relative to another softmax reference than the
+  // head's normal one. If so, call join() before you multiply the exponentials.
   __device__ bool is_rare() const { return __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0; }
   // Makes each row's exponentials relative to the same reference as the row's sums. `keys`: shared-memory
   // address of the iteration's keys. `page`: the iteration's first page.

@@ -104,8 +104,8 @@ inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembe
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
-// Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
-// (bf16_columns.cuh).
+// Variants for many tokens, by mma.sync. They read the weights once per 64 tokens (MXFP4) or 128 tokens (BF16
+// and E4M3).
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);

@@ -32,8 +32,8 @@ struct DealtMatrix {
 // hands earlier.
 inline constexpr int kHandsAhead{2};
 
-// Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
-// an H200 reads at 0.8 of the mean speed.
+// Divides a matrix among CTAs. The hands that a CTA gets without the counter are 0.7 of an equal share,
+// because the slowest SM of an H200 reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -94,8 +94,8 @@ class DealtHands {
   }
 
   // Returns the largest number of strips that a CTA may process between two synchronizations. During that
-  // time the table must hold the answers for these strips, for later strips of which `units` units (segments
-  // of strips) are already in the warps' rings, and for hands that are requested ahead.
+  // time the table must hold the counter's answers for these strips, for later strips of which `units` units
+  // (segments of strips) are already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }

@@ -1,4 +1,5 @@
-// Dense matrix products of many tokens (qkv, project, router, unembed), for every shape of pipeline.cuh.
+// Dense matrix products of many tokens (qkv, project, router, unembed). `Shape`: how a CTA multiplies; one of
+// the shapes that pipeline/pipeline.cuh lists.
 #pragma once
 
 #include "backend/cuda/chip/target.h"

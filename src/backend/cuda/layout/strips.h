@@ -114,7 +114,7 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
 
 // Returns the first unit of CTA n if CTAs divide `count` units as evenly as possible. `num`: the number of
 // CTAs, as a divisor. The product `count` * n must be below 2^31 (Divisor). The largest matrix meets this
-// limit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
+// limit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, and n is a few hundred.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

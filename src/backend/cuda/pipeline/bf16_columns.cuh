@@ -82,8 +82,8 @@ class Bf16Lane {
   }
 
  private:
-  // Byte offsets in a stage. weights_: of the tile of the warp's strip. columns_[i]: of the lane's
-  // activations in columns 32 i to 32 i + 31 of a tile.
+  // Byte offsets in a stage. weights_: offset of the tile of the warp's strip. columns_[i]: offset of the
+  // lane's activations in columns 32 i to 32 i + 31 of a tile.
   uint32_t weights_, columns_[2];
 };
 

@@ -60,13 +60,13 @@ struct ImageShape {
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
   // A stage holds tiles of activations, which wgmma requires at multiples of 1,024 bytes, then tiles of the
-  // strips.
+  // weights' strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // 1,024: memory that the driver takes per CTA
+                               stages_bytes(1, kStageBytes)};  // 1,024: bytes that the driver takes per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;

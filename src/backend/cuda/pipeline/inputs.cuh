@@ -124,8 +124,8 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, if
-  // below `count`.
+  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, which
+  // has `count` columns.
   template <int at_once>
   struct Rows {
     int first, count;

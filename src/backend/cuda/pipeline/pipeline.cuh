@@ -4,7 +4,7 @@
 // multiplies. Shapes are in bf16_columns.cuh, block_columns.cuh, and image_columns.cuh, which divides the
 // work differently for wgmma.
 //
-// The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage holds one tile of
+// The contraction passes through 3 to 8 stages in at most 98 KB of shared memory. A stage holds one tile of
 // 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
 // family supports. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
 // warps have read it. Warps do not wait for each other: while one stores its sums, others use the tensor

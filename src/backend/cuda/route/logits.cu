@@ -21,8 +21,8 @@ namespace {
 constexpr int kWarps{16};
 constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) / kRouterSegmentTiles};
 
-// A strip of the router, and the sums of its segments for up to 8 tokens. All threads of a CTA must call
-// each function.
+// A strip of the router's matrix, and the sums of its segments for up to 8 tokens. All threads of a CTA must
+// call each function.
 class RouterStrip {
  public:
   using Sums = float[kMostSegments][kStripRows][kMaxColumns];
@@ -79,9 +79,9 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns the lane's B registers for a group of 32 columns of a token's row of args.normed. `is_image`: whether
-// args.normed is in wgmma's swizzled layout (an image, layout/activations.h) instead of plain rows. `t`:
-// lane % 4.
+// Returns the lane's B registers for a group of 32 columns of a token's row of args.normed. `is_image`:
+// whether args.normed is in wgmma's swizzled layout (an image, layout/activations.h) instead of plain rows.
+// `t`: lane % 4.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -98,7 +98,8 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// The kernel for norms that are already computed. Each CTA handles one strip and 8 tokens.
+// The kernel for steps in which another launch has computed norm(x) (args.normed). Each CTA handles one strip
+// and 8 tokens.
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps)
     router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
