@@ -9,9 +9,9 @@
 //
 // A chunk is 8 pages, counted from the row's first page. The products of exponentials and values of a chunk
 // form one chain of sums, in the order of positions; then the chunks are added in order. A change of R
-// multiplies a sum or an exponential by a power of two, which is exact. Decoding knows all references of a
-// chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
-// prefill give the same bits, unless a number falls below 2^-126, where float32 loses bits.
+// multiplies a sum or an exponential by a power of two, which is exact. Decoding knows R of every page of a
+// chunk before it multiplies; prefill rescales its sums when a page has a larger R. Decoding and prefill give
+// the same bits, unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
 #include <cuda_fp8.h>

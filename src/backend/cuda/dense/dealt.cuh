@@ -1,6 +1,6 @@
-// Dynamic tile scheduling: CTAs take strips of a matrix when they are ready for them, instead of equal
-// shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
-// the slowest SM (docs/decisions/0019).
+// Dynamic tile scheduling: instead of an equal share of a matrix, a CTA takes the next strips whenever it is
+// ready for more. SMs do not all read memory at the same speed, so with equal shares a long launch would wait
+// for the slowest SM (docs/decisions/0019).
 //
 // A hand is one or two consecutive strips, which a CTA takes together. A CTA numbers its own hands from 0
 // (hand k below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow
@@ -100,7 +100,7 @@ class DealtHands {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
   // Returns how many of the CTA's strips [from, from + count) exist. Call it after all warps have processed
-  // them.
+  // these strips.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // Returns the index in the matrix of the CTA's strip k, which must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }

@@ -5,8 +5,8 @@
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
 // the first stages while that kernel ends. So it also reads the items before that kernel has ended
-// (group_items.cuh explains why the items are complete by then). It stops when all stages are full, because
-// the warps that empty the stages do wait for the previous kernel.
+// (group_items.cuh explains why the items are complete by then). This warp stops when all stages are full,
+// because the warps that empty the stages do wait for the previous kernel.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
 // with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16

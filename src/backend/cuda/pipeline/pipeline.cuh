@@ -27,7 +27,7 @@
 
 namespace nibble::cuda {
 
-// The warps of a CTA that multiplies many tokens. All shapes for mma.sync derive from it.
+// The warps of a CTA that multiplies many tokens. All shapes for mma.sync derive from PromptWarps.
 struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
   static constexpr int kWarpTiles{8};  // tiles of 8 columns (n of mma.sync) per warp
