@@ -12,9 +12,9 @@ inline constexpr int kAttendCtas{2};  // number of CTAs of attend_rows() that al
 
 // Variants of attend_rows()'s kernel, by the number of chunks per row and per CTA. kOne: every row has one
 // chunk. kOneOfCta: rows have several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several.
-// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and the
-// code that merges chunks is two thirds of a kernel's instructions, which must be fetched into the SM's
-// instruction cache (docs/decisions/0016).
+// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and kOne
+// lacks the code that merges chunks. That code is two thirds of the other variants' instructions, all of
+// which must be fetched into the SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 struct AttendLaunch {

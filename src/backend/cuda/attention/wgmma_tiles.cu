@@ -9,7 +9,7 @@
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
 //   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
 // The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
-// rescaling and no sum of its own. A thread executes about 250 instructions per iteration, among them 32 that
+// rescaling and no separate sum. A thread executes about 250 instructions per iteration, among them 32 that
 // subtract R, 32 that compute exponentials, and 16 that round. If products and exponentials overlapped
 // completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
@@ -87,7 +87,8 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: generic address of the stages in shared memory.
+  // `memory`: pointer to the stages' shared memory, for plain stores. `stages` has only shared addresses, for
+  // copies.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 

@@ -17,7 +17,7 @@ struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
   bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
-  bool spares{false};        // whether to prefetch one slot per ring fewer until the previous kernel ends
+  bool spares{false};        // whether each ring prefetches one slot fewer until the previous kernel ends
 };
 
 // The functions that a kernel passes to stream_matrix():
@@ -139,9 +139,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Returns whether project() prefetches one slot per ring fewer until attention has ended. The reason: while
-// attention still runs, its reads queue after the prefetches. With FP8 weights and up to 4 chunks per row,
-// prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
+// Returns whether each ring of project() prefetches one slot fewer until attention has ended. The reason:
+// while attention still runs, its reads queue after the prefetches. With FP8 weights and up to 4 chunks per
+// row, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
 // chunks it gained nothing. With other weights, it made steps of one row slower: by 0.8 % in BF16, and by
 // 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>

@@ -135,7 +135,8 @@ struct Weight {
         inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, because 0 * infinity is NaN
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    // exp2_of() flushes subnormal results to 0. They are below half a unit, so their weight is 0 anyway.
+    // exp2_of() flushes subnormal results to 0. These are below half a unit of 2^-44, so their weight is 0
+    // anyway.
     const float weight = exp2_of(__fmul_rn(__fsub_rn(logit, largest), inverse));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
