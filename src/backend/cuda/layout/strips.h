@@ -14,15 +14,17 @@
 //         a1 and a3. In each 16-bit half of a word, the code of a0 (or a1) has its sign at bit 15 and the
 //         rest at bits 10-4, the code of a2 (or a3) its sign at bit 11 and the rest at bits 14-12 and 3-0.
 //         Read as bfloat16 at the place of a0's code, a code is its value times 2^-120.
-//  MXFP4  512 bytes of codes: a lane's 16 bytes are four words (G, m) of 8 codes. One shift and one mask
-//         extract each of a0..a2 from a word. In each 16-bit half (low: the even column), the sign and then
-//         exponent and mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. The code
-//         of a3 is in the other column's half, in the four bits that are left: sign 11, exponent 10 and 14,
-//         mantissa 13. A rotation left by 6 and a multiplication by a sum of three powers of two move these
-//         bits to 15 and 8-6; no other term of the multiplication overlaps with them. Read as bfloat16, an
-//         extracted code is value * 2^-126, maybe a subnormal number; unpack_mxfp4() multiplies it by the
-//         scale. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
-//         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
+//  MXFP4  512 bytes of codes, then 32 bytes of scales.
+//         Codes: a lane has four words of 8 codes, for (G, m) = (0, 0), (0, 1), (1, 0), (1, 1). Each 16-bit
+//         half of a word (low half: the even column) has the signs of a0, a1, a2 at bits 15, 12, 9, and their
+//         exponents and mantissas at bits 8-6, 5-3, 2-0. One shift and one mask extract each of these codes.
+//         The four bits that are left in a half hold the code of a3 in the other column: sign 11, exponent 10
+//         and 14, mantissa 13. A rotation left by 6 and a multiplication by a sum of three powers of two move
+//         these bits to 15 and 8-6; no other term of the multiplication overlaps with them. Read as bfloat16,
+//         an extracted code is its value times 2^-126, maybe a subnormal number; unpack_mxfp4() multiplies
+//         this number by the scale.
+//         Scales: a word per g, with bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1),
+//         (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
 // A segment is several adjacent tiles of a strip, which one warp sums from zero; then the sums of segments
 // are added in order. So the order of additions does not depend on the rest of the batch.
