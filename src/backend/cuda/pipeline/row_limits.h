@@ -55,8 +55,8 @@ constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool
 }
 
 // Returns the largest number of groups (of up to `size` pairs) that any routing of a step can give: each
-// expert has at most one group that is not full. A single token has one group per pair, even if a rank has
-// fewer experts.
+// expert has at most one group that is not full. For a single token, returns the number of its pairs, even if
+// the rank has fewer experts than that.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
   return std::min(num_pairs, std::max(num_experts, experts_per_token) + num_pairs / size);
