@@ -1,5 +1,6 @@
-// append() writes K and V of a step's rows to the KV cache before attention. It runs only in steps in which
-// rows of one sequence attend to each other; in other steps attend_rows() writes K and V.
+// append() writes K and V of a step's rows to the KV cache before attention. For tiled attention, it also
+// writes the rotated queries. append() runs only in steps in which rows of one sequence attend to each other;
+// in other steps attend_rows() writes K and V.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/activations.h"
@@ -11,7 +12,8 @@ constexpr int kWarps{8}, kThreads{32 * kWarps};
 static_assert(kHalf == 32);
 
 // A warp handles one row, one key/value head, and the query heads that share this head. Lane i handles
-// elements i and i + D/2 of each head, so it computes their common rope angle only once.
+// elements i and i + 32 of each 64-element head: rope rotates these two by one angle, which the lane computes
+// once for all heads.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads)
     append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {

@@ -25,11 +25,11 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // qkv() prefetches up to this number of last pages per row; 0: none
+  int max_pages{0};  // qkv() prefetches at most this number of pages per row, the row's last ones; 0: none
 };
 
 struct RopeInput {
-  const float* frequencies;  // [D / 2]: radians per position for each pair of elements
+  const float* frequencies;  // [D / 2]: for elements i and i + D / 2 of a head, radians per position
   float concentration;
 };
 
@@ -42,8 +42,8 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // Output [T, Nq D] or null: the queries of attend_tiles(), rope(q) log2(e) / 8. If they are an image
-  // (layout/activations.h), each cell (64 columns of a row) holds them in plain order, not swizzled.
+  // [T, Nq D], output: the queries for tiled attention, rope(q) * log2(e) / 8; null: append() writes none. In
+  // an image (layout/activations.h), each cell (64 columns of a row) has its columns in order, not swizzled.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
@@ -63,10 +63,11 @@ struct AttendArgs {
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
   int writes_kv;
-  int first_row, max_chunks;  // index in the step of the launch's first row; chunks of the longest row
+  // first_row: index in the step of the launch's first row; max_chunks: number of chunks of the longest row
+  int first_row, max_chunks;
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
-  unsigned* tickets;  // [rows of the launch, Nkv]: number of finished CTAs; zero between launches
+  unsigned* tickets;  // [rows of the launch, Nkv]: CTAs that have finished their chunks; 0 between launches
   Activations out;    // [T, Nq D]: the result
   // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. The words are zero
   // between launches.
@@ -103,7 +104,8 @@ inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that a CTA
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
-size_t attend_tiles_shared_bytes();  // returns the bytes of dynamic shared memory of a CTA
+// Both functions return the bytes of dynamic shared memory that one CTA of the kernel needs.
+size_t attend_tiles_shared_bytes();
 size_t attend_wgmma_shared_bytes();
 
 void prepare_append();

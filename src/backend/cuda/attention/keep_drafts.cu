@@ -1,6 +1,6 @@
 // Moves K and V of the accepted drafts of a tree to the cache slots of their positions, where later steps
-// read them. The moved bits are those that a chain of the same drafts would have written there, because keys
-// are rotated by position, not by slot.
+// read them. A key needs no change when it moves, because it was rotated by its position, not by its slot. So
+// later steps read the same bits as if the drafts had been a chain (drafts without branches).
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run (adjacent rows of one sequence), which a CTA examines at once, and the
-// moves of the accepted drafts.
+// Shared memory of a CTA: up to kKeepThreads drafts of a run (adjacent rows of one sequence), which the CTA
+// examines at once, and the moves of the drafts that are accepted.
 struct KeptTile {
   int parents[kKeepThreads];  // result of parent_of_row() for each draft (input/draft_slots.h)
   bool fit[kKeepThreads];     // result of fits() for each draft (input/draft_slots.h)

@@ -8,29 +8,29 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kAttendCtas{2};  // CTAs of attend_rows() that are resident on an SM at once
+inline constexpr int kAttendCtas{2};  // number of CTAs of attend_rows() that always fit on an SM at once
 
-// Variants of the kernel, by the number of chunks per row and per CTA. kOne: every row has one chunk.
-// kOneOfCta: rows have several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several chunks.
-// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and the
-// code that merges chunks is two thirds of a kernel's instructions, which compete for the SM's instruction
-// cache (docs/decisions/0016).
+// Variants of attend_rows()'s kernel, by the number of chunks per row and per CTA. kOne: every row has one
+// chunk. kOneOfCta: rows have several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several.
+// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and kOne
+// lacks the code that merges chunks. That code is two thirds of the other variants' instructions, all of
+// which must be fetched into the SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
-  bool is_crowded{false};        // whether the grid has 3 or more times the CTAs that can be resident
-  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA does
+  bool is_crowded{false};        // whether the grid has at least 3 times the CTAs that are resident at once
+  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if not, the last to finish does
 };
 
 // Returns the launch of attend_rows() for `num_rows` rows. `max_chunks`: chunks of the longest row.
 // `mailbox_partials`: number of partial softmaxes that fit in the mailbox.
 //
-// Up to kFewRows rows, the number of chunks per CTA is such that all CTAs are resident. A CTA with several
-// chunks is faster than several CTAs one after another, because the CTA loads the next chunk's pages while it
-// multiplies the current chunk. With more rows, a CTA takes at most kMostChunks chunks; with a higher limit,
-// the launch would wait longer for the CTA of its longest row.
+// With at most kFewRows rows, each CTA takes enough chunks that all CTAs of the launch are resident at once.
+// One CTA with several chunks is faster than several CTAs one after another, because it loads the next
+// chunk's pages while it multiplies the current chunk. With more rows, a CTA takes at most kMostChunks
+// chunks: with a higher limit, the launch would wait longer for the CTAs of its longest row.
 //
 // If rows have at most kLastJoins chunks, the last CTA to finish merges a row's chunks. For the 64 chunks of
 // 16,384 positions, that merge took 7 us: one SM gets only its share of the memory bandwidth while the next

@@ -9,9 +9,9 @@
 //
 // A chunk is 8 pages, counted from the row's first page. The products of exponentials and values of a chunk
 // form one chain of sums, in the order of positions; then the chunks are added in order. A change of R
-// multiplies a sum or an exponential by a power of two, which is exact. Decoding knows all references of a
-// chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
-// prefill give the same bits, unless a number falls below 2^-126, where float32 loses bits.
+// multiplies a sum or an exponential by a power of two, which is exact. Decoding knows R of every page of a
+// chunk before it multiplies; prefill rescales its sums when a page has a larger R. Decoding and prefill give
+// the same bits, unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -68,7 +68,7 @@ struct KvCodec<KvFormat::kE4m3> {
   }
 };
 
-// Rope: rotates elements i and i + D/2 of a head by an angle that is proportional to the row's position.
+// Rope: rotates elements i and i + kHalf of a head by an angle that is proportional to the row's position.
 struct Rotation {
   float cosine, sine;
   __device__ Rotation(const RopeInput& rope, int i, int position) {
@@ -126,9 +126,9 @@ __device__ inline float power_of_two(float exponent) {
 }
 
 // Returns the softmax reference R that the pages of a head normally use: exponentials are 2^(score - R).
-// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink (55 in
-// units of logits) needs no R of its own. A sink below -2^16 counts as -2^16; most pages then need an R of
-// their own.
+// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink needs no R
+// of its own; a headroom of 80 is 55 in units of logits. A sink below -2^16 counts as -2^16; most pages then
+// need an R of their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 

@@ -3,12 +3,12 @@
 // in shared memory. Then each warp computes 8 columns of the output from all pages of the chunk.
 //
 // There are two products, both by mma.m16n8k16; in a lane, g = lane / 4 and t = lane % 4. The first product
-// multiplies queries and keys (heads x positions). 16 bytes of a key at position g are the lane's B registers
-// for two mma.m16n8k16; the lane gets the scores of head g at positions 2 t and 2 t + 1. The second product
-// multiplies exponentials and values (heads x elements of a head), summed over positions. The A registers of
-// the second product have the layout of the first product's sums, so a lane reads the exponentials that the
-// same lane of another warp stored. Values are stored in swizzled 16-byte pieces, so that neither the stores
-// nor the transposing loads of 8 columns have bank conflicts.
+// multiplies queries and keys (heads x positions). A lane's B registers for two mma.m16n8k16 are 8 adjacent
+// elements of the key of position g; the lane gets the scores of head g at positions 2 t and 2 t + 1. The
+// second product multiplies exponentials and values (heads x elements of a head), summed over positions. The
+// A registers of the second product have the layout of the first product's sums, so a lane reads the
+// exponentials that the same lane of another warp stored. Values are stored in swizzled 16-byte pieces, so
+// that neither the stores nor the transposing loads of 8 columns have bank conflicts.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -240,8 +240,8 @@ class WarpPages {
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
   // whether any head has its own softmax reference on this page. `reference`: head_reference() of head g =
   // lane / 4. The row must see at least one position of the page. Scores of positions that the row does not
-  // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
-  // soon as the key registers are free.
+  // see become -inf; pages that the row sees as a whole skip this code. Loads the next page's keys as soon as
+  // the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     // Registers a0 and a2 of the A operands of four mma.m16n8k16, each over 16 of a head's 64 elements. Row g
     // of A is head g. Registers a1 and a3 (rows 8 to 15) are zero (mma_upper()).
@@ -320,7 +320,8 @@ class WarpPages {
   }
 
   // Returns where a row of a draft tree finds the key of position `lane` of the page: an offset from the
-  // start of the layer's cache, in units of kHeadDim elements. Positions after the row's own are masked.
+  // start of the layer's cache, in units of kHeadDim elements. For positions after the row's own, the result
+  // does not matter: attend() masks their scores.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
     const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;

@@ -181,18 +181,18 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
   // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // CTA without a chunk: the row is shorter than the longest
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether this CTA has only one chunk
+  if (share.first_chunk < 0) return;  // this CTA has no chunk: its row has fewer chunks than the longest row
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
   // The sink of head lane / 4 is used only after the wait: its first use stalls until the loads of pages,
-  // which were issued earlier, have arrived. Before the wait, that would delay the loads of q.
+  // which were issued earlier, have arrived. A stall before the wait would delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
-  // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.
+  // This kernel leaves room on the SMs, so the next launch can already start and prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
       if (writes_kv) pages.add_own(chunk, own);
       has_own_reference =
           pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
-    } else {  // The row's last chunk has no page for this warp.
+    } else {  // This chunk, the row's last, has no page for this warp.
       pages.load_next_keys();
     }
     pages.load_next_values();

@@ -1,15 +1,15 @@
 // Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads,
-// head by head, form one list, which is cut into one stretch per CTA. All stretches have the same cost: the
-// number of pages, plus kTileCost per tile. A stretch may begin and end inside a tile, but only between
-// chunks: the CTA with the tile's first pages sends its totals to the next CTA (TileSums::send()), so that
-// the order of additions is that of an uncut tile.
+// head by head, form one list, which is cut into one stretch per CTA. All stretches cost about the same,
+// where the cost is the number of pages, plus kTileCost per tile. A stretch may begin and end inside a tile,
+// but only between chunks: the CTA with the tile's first pages sends its totals to the next CTA
+// (TileSums::send()). So sums are added in the same order as in a tile that is not cut.
 //
-// A CTA processes the tiles of its stretch last to first (McNaughton 1959): first the tile whose totals the
-// next CTA needs, last the tile for which it needs the previous CTA's totals. By then those totals have
-// arrived, unless one tile is longer than a stretch. A CTA waits only for the previous CTA, which started
-// earlier, so there is no deadlock.
+// A CTA processes the tiles of its stretch last to first (McNaughton 1959). It begins with the tile whose
+// totals the next CTA needs, and ends with the tile that continues the previous CTA's totals. By then those
+// totals have arrived, unless one tile is longer than a stretch. A CTA waits only for the previous CTA, which
+// started earlier, so there is no deadlock.
 //
-// With one CTA per tile, 688 tiles of 17,000 positions would take 5.2 waves of 132 SMs, as slow as 6 waves.
+// With one CTA per tile, 688 tiles would take 5.2 waves of 132 CTAs, which last as long as 6 waves.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -48,8 +48,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
   // A part of a tile must have at least one page, so two cuts in the same tile must differ. They do if a
-  // stretch costs at least two chunks plus kTileCost: rounding moves a cut back by less than one chunk or,
-  // near the end of a tile, by less than two chunks.
+  // stretch costs at least two chunks plus kTileCost: rounding to whole chunks moves a cut back by less than
+  // one chunk or, near the end of a tile, by less than two chunks.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

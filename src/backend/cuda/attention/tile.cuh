@@ -64,7 +64,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // avoids a copy from a uniform register
+      of_chunk = from_here(0.0f);  // from_here() avoids a copy from a uniform register
     });
   }
   __device__ void end_chunk() {
@@ -146,7 +146,8 @@ struct Tile {
 // stored.
 class TileLane {
  public:
-  // `page`: number of the tile's pages before the first page of this CTA, a multiple of kChunkPages.
+  // `page`: number of the tile's pages before the first page that this CTA processes, a multiple of
+  // kChunkPages.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -195,8 +196,8 @@ class TileLane {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
            page * kPagePositions + kPagePositions > first_[0];
   }
-  // Sets the scores of positions that a row does not see to -inf. `begin`: position of the first score. On
-  // most pages both rows see all positions, and nothing is done.
+  // Sets the scores of positions that a row does not see to -inf. `begin`: position of the first score. Does
+  // nothing if both rows of the lane see all these positions, as on most pages.
   template <int tiles>
   __device__ void mask(int begin, float (&scores)[tiles][4]) const {
     const bool sees_all = begin + 8 * tiles - 1 <= position_[0] && begin >= first_[1];

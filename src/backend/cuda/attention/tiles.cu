@@ -1,8 +1,8 @@
 // Prefill attention by mma.sync, for every GPU family. Each CTA computes one tile (tile.cuh). Pages are
 // copied to stages in shared memory, and every warp reads each stage.
 //
-// Work: 4 x 64 FLOP per query head, row and position. A warp's 32 mma.m16n8k16 for a page take as long as
-// reading their B operands from shared memory (256 bytes per instruction).
+// Work: 4 x 64 FLOP per query head, row and position. A warp multiplies with a page's keys and values in 32
+// mma.m16n8k16, which take as long as reading their B operands from shared memory (256 bytes each).
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"

@@ -9,7 +9,7 @@
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
 //   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
 // The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
-// rescaling and no sum of its own. A thread executes about 250 instructions per iteration, among them 32 that
+// rescaling and no separate sum. A thread executes about 250 instructions per iteration, among them 32 that
 // subtract R, 32 that compute exponentials, and 16 that round. If products and exponentials overlapped
 // completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
@@ -33,7 +33,8 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
-// kBringers: warps that load pages. There are 4, because setmaxnreg sets the registers of whole warpgroups.
+// kBringers: warps that load pages. They form a warpgroup (4 warps), because setmaxnreg changes the number of
+// registers for whole warpgroups only.
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
@@ -86,7 +87,8 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: generic address of the stages in shared memory.
+  // `memory`: pointer to the stages' shared memory, for plain stores. `stages` has only shared addresses, for
+  // copies.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
@@ -317,8 +319,8 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Returns whether exponentials or sums of the warp have another reference than the head's normal one, so
-  // that join() must be called before the exponentials are multiplied.
+  // Returns whether any exponentials or sums of the warp are relative to another softmax reference than the
+  // head's normal one. If so, call join() before you multiply the exponentials.
   __device__ bool is_rare() const { return __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0; }
   // Makes each row's exponentials relative to the same reference as the row's sums. `keys`: shared-memory
   // address of the iteration's keys. `page`: the iteration's first page.

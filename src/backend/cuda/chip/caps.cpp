@@ -99,8 +99,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// Family of a GPU whose shared memory is limited by --shared-budget. Every chip can run the sm_80 kernels, so
-// the limited GPU runs the kernels and the tuning of smaller chips.
+// Family of a GPU whose shared memory --shared-budget limits. Such a GPU uses the kernels and the tuning of
+// smaller chips: every chip can run the sm_80 kernels.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {

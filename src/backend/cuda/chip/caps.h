@@ -49,8 +49,8 @@ Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
 struct ChipSpeeds {
-  double read_bandwidth{0};      // bytes per second of the whole chip: best known measurement
-  bool is_read_measured{false};  // false: read_bandwidth is estimated from the datasheet
+  double read_bandwidth{0};      // bytes per second of the whole chip; measured or estimated, see below
+  bool is_read_measured{false};  // whether read_bandwidth was measured; false: estimated from the datasheet
   double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
@@ -58,9 +58,9 @@ struct ChipSpeeds {
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws InputError like known_gpu()
 
-// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time
-// that NCCL takes for an all-reduce of one row of the residual stream over 2, 4 or 8 GPUs, apart from the
-// time to transfer the row's bytes.
+// A link between GPUs of the same model: within one host or, for the GB10, by a cable between machines.
+// sum_seconds: time that NCCL takes for an all-reduce of one row of the residual stream over 2, 4 or 8 GPUs,
+// apart from the time to transfer the row's bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
@@ -75,7 +75,7 @@ ChipLink known_link(std::string_view name);  // throws InputError like known_gpu
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
 // Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if
-// none. Of several such chips (h100, h200), returns the one whose memory is nearest in size.
+// no known chip has these. Of several such chips (h100, h200), returns the one nearest in memory size.
 std::string known_name_of(const DeviceProperties& properties);
 
 }  // namespace nibble::cuda

@@ -1,5 +1,5 @@
-// The GPU that the calling thread has selected (ranks/cards.h), or the first GPU if the thread has selected
-// none.
+// Functions for the GPU that the calling thread has selected (ranks/cards.h), or for the first GPU if the
+// thread has selected none.
 #pragma once
 
 #include <cuda_runtime_api.h>

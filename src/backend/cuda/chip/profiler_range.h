@@ -9,8 +9,8 @@ namespace nibble::cuda {
 // Returns whether a profiler records ranges in this process.
 bool has_profiler();
 
-// A range of the calling thread, in the domain "nibble": from construction to destruction. The profiler
-// assigns to the range the kernels that are launched inside.
+// A named range on the calling thread's timeline, in the NVTX domain "nibble": it lasts from construction to
+// destruction. The profiler assigns the kernels that the thread launches meanwhile to the range.
 class ProfilerRange {
  public:
   explicit ProfilerRange(const char* name);

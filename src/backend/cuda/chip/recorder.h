@@ -16,7 +16,7 @@ class Recorder {
   // head.
   Timestamps next(const Label& label, bool is_draft);
   void clear(cudaStream_t stream);      // resets all timestamps; call it before the recorded launches run
-  std::vector<TimedWork> read() const;  // returns times in order of launches; call it after all have ended
+  std::vector<TimedWork> read() const;  // returns times in order of launches; call it once these have ended
 
  private:
   static constexpr size_t kMaxLaunches{4096};

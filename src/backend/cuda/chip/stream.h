@@ -32,7 +32,7 @@ struct Stream {
   cudaStream_t handle{nullptr};
   LaunchCounts* counts{nullptr};  // null: launches are not counted
   Recorder* recorder{nullptr};    // where launches store timestamps; null unless profiling
-  bool is_draft{false};           // whether profiles count the launches as a draft head's
+  bool is_draft{false};           // whether profiles assign the launches to the draft head
   operator cudaStream_t() const { return handle; }
 };
 

@@ -1,5 +1,5 @@
-// The GPU for which kernels are chosen: the real one or, by options, a smaller one. This header is C++17,
-// because CUDA code includes it.
+// The target: the GPU for which kernels are chosen. It is the installed GPU or, if options say so, a smaller
+// one. This header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace nibble::cuda {
 
-// GPUs that run the same code. Compare families only for equality: sm_120 is not a larger Hopper, and sm_90a
-// instructions run on sm_90 only.
+// A family: the GPUs of one compute capability, and later GPUs that are treated like these (caps_of()).
+// Compare families only for equality: sm_120 is not a larger Hopper, and sm_90a instructions run on sm_90
+// only.
 enum class Family { kSm80, kSm86, kSm89, kSm90, kSm100, kSm120, kSm121 };
 inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                     Family::kSm100, Family::kSm120, Family::kSm121};

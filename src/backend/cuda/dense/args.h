@@ -2,11 +2,13 @@
 // kernels itself (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 elements per head, Nq query heads,
 // Nkv key/value heads, V vocabulary. Activations are bfloat16; sums are float32.
 //
-// With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip. Each of the two
-// CTAs that share such a strip stores a part of the sums of the strip's rows, in [2 parts, T, rows], and the
-// next kernel adds both parts. Kernels for many tokens add both parts themselves, and store the sums as part
-// 0, without part 1. A kernel reads activations in one layout, and writes them in each layout for which its
-// arguments have a destination (layout/activations.h).
+// With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip (16 rows of the
+// matrix). Each of the two CTAs that share such a strip stores one part of the sums of the strip's rows, in
+// [2 parts, T, rows], and the next kernel adds both parts. Kernels for many tokens add both parts themselves,
+// and store the sums as part 0, without part 1.
+//
+// A kernel reads activations in one layout (layout/activations.h), and writes them in each layout for which
+// its arguments have a destination.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,14 +33,14 @@ struct EmbedArgs {
   int hidden;
   float* x;                          // [T, H], output: the residual stream
   uint32_t* step;                    // number of the step, which the launch increments
-  unsigned* ticket;                  // counts finished CTAs; zero between launches
+  unsigned* ticket;                  // counts CTAs that have read `step`; zero between launches
   const SampleResult* last_results;  // [output rows]: tokens that the previous step sampled
   MadeDrafts last_drafts;            // drafts that the previous step made; unused without a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// rms_norm() computes normed = norm(x). It can also store the sum of the terms of x, and norm(x) in a
-// block-scaled format.
+// rms_norm() computes normed = norm(x), where x is the sum of the terms of the residual stream (NormInput).
+// It can also store x itself, and norm(x) in a block-scaled format.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
@@ -94,22 +96,23 @@ struct UnembedArgs {
   // Distance in floats between rows of `logits`. It exceeds weights.rows if `weights` is only one rank's
   // share of V.
   int row_stride{weights.rows};
-  // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
+  // [1 + kMostDeals], for unembed_dealt(): the number of finished CTAs, then one counter per pass that gives
+  // CTAs their next strips (dealt.cuh); all are zero between launches
   unsigned* deals{nullptr};
 };
 inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(); each has a counter
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
-// Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
-// (bf16_columns.cuh).
+// Variants for many tokens, by mma.sync. They read the weights once per 64 tokens (MXFP4) or 128 tokens (BF16
+// and E4M3).
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // Variants for many tokens, by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
-// For batches. An item (rows and columns that a CTA multiplies at once) is smaller than in qkv_wgmma(), so
-// more CTAs have work.
+// qkv_narrow() is for batches: its items (rows and columns that a CTA multiplies at once) are smaller than
+// those of qkv_wgmma(), so more CTAs have work.
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);
 // qkv_split() and project_split() are for up to kSplitTokens tokens. Each item is one segment of four strips.
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);
@@ -120,15 +123,15 @@ void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
 // Variants for many tokens and MXFP4 weights, by block-scaled products. qkv_blocks() and unembed_blocks()
-// read norms in a block-scaled format, which determines the product. project_blocks() reads bfloat16 rows,
-// which it quantises to `format` in a launch of its own.
+// read norm(x) in the block-scaled format of args.normed. project_blocks() reads bfloat16 rows, which it
+// first quantises to `format` in a separate launch.
 void qkv_blocks(const LaunchContext& gpu, const QkvArgs& args);
 template <BlockFormat format>
 void project_blocks(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_blocks(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Return how many bytes of dynamic shared memory a CTA of a dense product of many tokens needs: by mma.sync,
-// by wgmma (the largest variant), and by block-scaled products.
+// These functions return the bytes of dynamic shared memory that a CTA of a dense product of many tokens
+// needs: by mma.sync, by wgmma (the largest variant), and by block-scaled products.
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 size_t dense_block_shared_bytes(BlockFormat format);

@@ -1,7 +1,7 @@
 // Dense matrix products of many tokens with block-scaled activations: qkv, project and unembed, with MXFP4
-// weights. rms_norm() quantises the norms that qkv and unembed read. project's input is the output of
-// attention, in bfloat16: a launch of its own quantises it first. The products are those of the experts
-// (pipeline/block_columns.cuh).
+// weights. rms_norm() quantises the activations of qkv and unembed. The activations of project are the output
+// of attention, in bfloat16: a separate launch quantises them before the product. The products share their
+// code with those of the experts (pipeline/block_columns.cuh).
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/layout/block_rows.h"
@@ -19,8 +19,8 @@ struct QuantiseArgs {
 
 constexpr int kQuantiseThreads{256};
 
-// Quantises row blockIdx.x. Each thread handles eight adjacent columns. Whole warps call store_eight(), also
-// past the end of the row.
+// Quantises row blockIdx.x. Each thread handles eight adjacent columns. Threads past the end of the row call
+// store_eight() too, because all threads of a warp must call it.
 template <BlockFormat format>
 __global__ void __launch_bounds__(kQuantiseThreads)
     quantise_kernel(const __grid_constant__ QuantiseArgs args, Timestamps timestamps) {

@@ -1,6 +1,6 @@
-// Dynamic tile scheduling: CTAs take strips of a matrix when they are ready for them, instead of equal
-// shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
-// the slowest SM (docs/decisions/0019).
+// Dynamic tile scheduling: instead of an equal share of a matrix, a CTA takes the next strips whenever it is
+// ready for more. SMs do not all read memory at the same speed, so with equal shares a long launch would wait
+// for the slowest SM (docs/decisions/0019).
 //
 // A hand is one or two consecutive strips, which a CTA takes together. A CTA numbers its own hands from 0
 // (hand k below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow
@@ -32,8 +32,8 @@ struct DealtMatrix {
 // hands earlier.
 inline constexpr int kHandsAhead{2};
 
-// Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
-// an H200 reads at 0.8 of the mean speed.
+// Divides a matrix among CTAs. The hands that a CTA gets without the counter are 0.7 of an equal share,
+// because the slowest SM of an H200 reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -94,13 +94,13 @@ class DealtHands {
   }
 
   // Returns the largest number of strips that a CTA may process between two synchronizations. During that
-  // time the table must hold the answers for these strips, for later strips of which `units` units (segments
-  // of strips) are already in the warps' rings, and for hands that are requested ahead.
+  // time the table must hold the counter's answers for these strips, for later strips of which `units` units
+  // (segments of strips) are already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
   // Returns how many of the CTA's strips [from, from + count) exist. Call it after all warps have processed
-  // them.
+  // these strips.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // Returns the index in the matrix of the CTA's strip k, which must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }

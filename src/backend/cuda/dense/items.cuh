@@ -1,4 +1,5 @@
-// Dense matrix products of many tokens (qkv, project, router, unembed), for every shape of pipeline.cuh.
+// Dense matrix products of many tokens (qkv, project, router, unembed). `Shape`: how a CTA multiplies; one of
+// the shapes that pipeline/pipeline.cuh lists.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -13,9 +14,10 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix. An item is a block of rows for a block of tokens. Items are ordered in bands of up
-// to 2,048 tokens, because L2 holds the activations of a band, but not those of, for example, 8,192 tokens.
-// Within a band, items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
+// The items of a dense product. An item, which one CTA computes, is a block of matrix rows for a block of
+// tokens. Items are ordered in bands of up to 2,048 tokens, because L2 holds the activations of a band, but
+// not those of, for example, 8,192 tokens. Within a band, items of the same matrix rows are adjacent, so that
+// repeated reads of their weights hit L2.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
@@ -38,9 +40,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix. An item is one segment of a block of rows, for all tokens (at most
-// Shape::kColumns). Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent
-// weights.
+// The items of a dense product. An item, which one CTA computes, is one segment of a block of matrix rows,
+// for all tokens (at most Shape::kColumns). Segments of the same rows are adjacent in the order of items, so
+// CTAs that run at the same time read adjacent weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -62,7 +64,8 @@ constexpr bool takes_blocks() {  // returns whether the shape multiplies block-s
     return Shape::kScaleBytes > 0;
 }
 
-// `cols`: number of columns of plain rows; not used in other layouts.
+// Returns the activations in the form that the shape's products read. `cols`: number of columns, used only if
+// the activations are plain rows.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
   if constexpr (takes_blocks<Shape>())

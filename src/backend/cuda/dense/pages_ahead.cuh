@@ -22,8 +22,8 @@ class PageAhead {
     position_ = row.position;
     id_ = row.full_pages;
   }
-  // Loads the page's id. Rows whose position is in the first chunk are skipped, because attention requests
-  // all pages of one chunk at the same time.
+  // Loads the page's id. Skips rows whose position is in the first chunk: attention requests all pages of one
+  // chunk at the same time, so a prefetch would save little.
   __device__ void read_id() {
     const int page = position_ / kPagePositions - from_last();
     id_ = position_ >= kChunkPages * kPagePositions && page >= 0

@@ -17,7 +17,7 @@ struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
   bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
-  bool spares{false};        // whether to prefetch one slot per ring fewer until the previous kernel ends
+  bool spares{false};        // whether each ring prefetches one slot fewer until the previous kernel ends
 };
 
 // The functions that a kernel passes to stream_matrix():
@@ -100,9 +100,9 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() fills its rings when the terms of the residual stream have arrived, before it computes their
-// norm. On an H100 this order saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and 0.1 us in MXFP4
-// (docs/decisions/0016).
+// Whether qkv() fills its rings as soon as the terms of the residual stream have arrived, before it computes
+// norm(x) from these terms. On an H100 this order saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and
+// 0.1 us in MXFP4 (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Returns whether project() prefetches one slot per ring fewer until attention has ended. The reason: while
-// attention still runs, attention's reads queue after the prefetches. With FP8 weights and attention of up to
-// 4 chunks, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with
-// more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and 0.4 %
-// slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// Returns whether each ring of project() prefetches one slot fewer until attention has ended. The reason:
+// while attention still runs, its reads queue after the prefetches. With FP8 weights and up to 4 chunks per
+// row, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
+// chunks it gained nothing. With other weights, it made steps of one row slower: by 0.8 % in BF16, and by
+// 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

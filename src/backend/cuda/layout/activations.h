@@ -41,15 +41,16 @@ static_assert(std::is_trivially_copyable_v<Activations>);
 // An image holds activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared
 // memory (ptx/wgmma.cuh). So one bulk copy, which cannot reorder data, loads a tile of 64 columns of
 // consecutive rows. Writing in this order takes the writer no extra time. A cell is a row's 128 bytes in a
-// tile: 64 columns in the lane order of wgmma, with 16-byte piece p of row r stored as piece number p ^ (r %
-// 8). The kernel that writes a row zeros the columns that pad the row's last tile. The number of rows is a
-// multiple of 8.
+// tile: 64 columns in the order of lane_order(). Each 16-byte piece p of row r is stored as piece number p ^
+// (r % 8). The kernel that writes a row zeros the columns that pad the row's last tile. The number of rows is
+// a multiple of 8.
 
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
-// Returns the place of a column in a cell. In a group of 32 columns, column 8 t + 4 m + 2 h + c (t = 0..3; m,
-// h, c = 0, 1) is at place 16 m + 8 h + 2 t + c. At this place, wgmma multiplies the column with the weights
-// that lane t of a quad holds for product m (strips.h). The two columns of a pair (c = 0, 1) stay adjacent.
+// Returns the place of a column in a cell before swizzling. In a group of 32 columns, column 8 t + 4 m + 2 h
+// + c (t = 0..3; m, h, c = 0, 1) has place 16 m + 8 h + 2 t + c. At this place, wgmma multiplies the column
+// with the weights that lane t of a quad holds for product m (strips.h). The two columns of a pair (c = 0, 1)
+// stay adjacent.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
@@ -83,8 +84,8 @@ constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, in
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);
 }
-// If the last tile has only 32 columns, its 16-byte pieces from number kFirstPaddingPiece on are padding.
-// Pieces are numbered as before swizzling.
+// If the last tile has only 32 columns, its 16-byte pieces from number kFirstPaddingPiece on are padding. The
+// number of a piece is its number before swizzling.
 inline constexpr int kFirstPaddingPiece{4}, kCellPieces{kCellBytes / 16};
 constexpr bool has_padding(int cols) { return cols % kTileCols != 0; }
 constexpr size_t image_bytes(int image_rows, int cols) {

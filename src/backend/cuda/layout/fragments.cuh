@@ -77,8 +77,8 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// A lane's words of a tile. unpack(group, a) gives the A registers a[m] of product m of a group of 32
-// columns. The codes of MXFP4 and E4M3 are loaded only once, in the constructor.
+// The words of a tile that one lane multiplies. unpack(group, a) gives the A registers a[m] of product m of a
+// group of 32 columns. The codes of MXFP4 and E4M3 are loaded only once, in the constructor.
 template <Layout layout>
 class TileWords {
  public:

@@ -13,16 +13,18 @@
 //  E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then one of
 //         a1 and a3. In each 16-bit half of a word, the code of a0 (or a1) has its sign at bit 15 and the
 //         rest at bits 10-4, the code of a2 (or a3) its sign at bit 11 and the rest at bits 14-12 and 3-0.
-//         At the place of a0's code and read as bfloat16, a code is value * 2^-120.
-//  MXFP4  512 bytes of codes: a lane's 16 bytes are four words (G, m) of 8 codes. One shift and one mask
-//         extract each of a0..a2 from a word. In each 16-bit half (low: the even column), the sign and then
-//         exponent and mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. The code
-//         of a3 is in the other column's half, in the four bits that are left: sign 11, exponent 10 and 14,
-//         mantissa 13. A rotation left by 6 and a multiplication by a sum of three powers of two move these
-//         bits to 15 and 8-6; no other term of the multiplication overlaps with them. Read as bfloat16, an
-//         extracted code is value * 2^-126, maybe a subnormal number; unpack_mxfp4() multiplies it by the
-//         scale. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
-//         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
+//         Read as bfloat16 at the place of a0's code, a code is its value times 2^-120.
+//  MXFP4  512 bytes of codes, then 32 bytes of scales.
+//         Codes: a lane has four words of 8 codes, for (G, m) = (0, 0), (0, 1), (1, 0), (1, 1). Each 16-bit
+//         half of a word (low half: the even column) has the signs of a0, a1, a2 at bits 15, 12, 9, and their
+//         exponents and mantissas at bits 8-6, 5-3, 2-0. One shift and one mask extract each of these codes.
+//         The four bits that are left in a half hold the code of a3 in the other column: sign 11, exponent 10
+//         and 14, mantissa 13. A rotation left by 6 and a multiplication by a sum of three powers of two move
+//         these bits to 15 and 8-6; no other term of the multiplication overlaps with them. Read as bfloat16,
+//         an extracted code is its value times 2^-126, maybe a subnormal number; unpack_mxfp4() multiplies
+//         this number by the scale.
+//         Scales: a word per g, with bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1),
+//         (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
 // A segment is several adjacent tiles of a strip, which one warp sums from zero; then the sums of segments
 // are added in order. So the order of additions does not depend on the rest of the batch.
@@ -87,8 +89,9 @@ struct Strips {
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// Returns the description of a matrix of `rows` x `cols`, without data. For example, 2880 columns are 45
-// tiles, and 4096 columns are 64.
+// Returns the description of a matrix of `rows` x `cols`, without data. Segments of 5 tiles are replaced by
+// segments of 4 if 5 does not divide the number of tiles: 2880 columns are 45 tiles, or 9 segments of 5, but
+// 4096 columns are 64 tiles, or 16 segments of 4.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
@@ -113,7 +116,7 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
 
 // Returns the first unit of CTA n if CTAs divide `count` units as evenly as possible. `num`: the number of
 // CTAs, as a divisor. The product `count` * n must be below 2^31 (Divisor). The largest matrix meets this
-// limit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
+// limit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, and n is a few hundred.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

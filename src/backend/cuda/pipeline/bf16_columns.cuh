@@ -1,5 +1,5 @@
 // Matrix products of many tokens (pipeline.cuh) with bfloat16 activations, by mma.sync. The results have the
-// same bits as those of stream.cuh. The size of a CTA's item depends on the format of the weights:
+// same bits as those of stream.cuh. An item, which a CTA multiplies at once, depends on the weights' format:
 //  MXFP4        12 warps divide the rows:                192 rows x  64 columns
 //  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once
@@ -82,8 +82,8 @@ class Bf16Lane {
   }
 
  private:
-  // Byte offsets in a stage. weights_: of the tile of the warp's strip. columns_[i]: of the lane's
-  // activations in columns 32 i to 32 i + 31 of a tile.
+  // Byte offsets in a stage. weights_: offset of the tile of the warp's strip. columns_[i]: offset of the
+  // lane's activations in columns 32 i to 32 i + 31 of a tile.
   uint32_t weights_, columns_[2];
 };
 

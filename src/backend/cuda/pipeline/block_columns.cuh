@@ -1,9 +1,9 @@
 // Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h).
 // An item, which a CTA multiplies at once, is 192 rows x 64 columns. GPUs without the block-scaled
-// instruction emulate it (ptx/block_mma.cuh). With MXFP4 activations, one instruction adds a tile of 64
-// columns to a sum. With MXFP8, one adds columns 0-31 of the tile, and the next columns 32-63; with MXFP8x2,
-// two more do so for the second terms. The order of additions within an instruction is unknown, so the
-// results have other bits than those of stream.cuh.
+// instruction emulate it (ptx/block_mma.cuh). To add a tile of 64 columns to a sum takes one instruction with
+// MXFP4 activations, two with MXFP8 (one per 32 columns), and four with MXFP8x2 (two for the first terms, two
+// for the second). The order of additions within an instruction is unknown, so the bits of the results differ
+// from those of stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -32,7 +32,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // The number of stages that fit, but at most kMostStages, because more bring no gain.
+  // kStages is the number of stages that fit in kMostBytes, but at most kMostStages: more gain nothing.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};

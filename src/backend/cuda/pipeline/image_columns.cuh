@@ -5,8 +5,8 @@
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
 // the first stages while that kernel ends. So it also reads the items before that kernel has ended
-// (group_items.cuh explains why the items are complete by then). It stops when all stages are full, because
-// the warps that empty the stages do wait for the previous kernel.
+// (group_items.cuh explains why the items are complete by then). This warp stops when all stages are full,
+// because the warps that empty the stages do wait for the previous kernel.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
 // with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
@@ -60,13 +60,13 @@ struct ImageShape {
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
   // A stage holds tiles of activations, which wgmma requires at multiples of 1,024 bytes, then tiles of the
-  // strips.
+  // weights' strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // 1,024: memory that the driver takes per CTA
+                               stages_bytes(1, kStageBytes)};  // 1,024: bytes that the driver takes per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;

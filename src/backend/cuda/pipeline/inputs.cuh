@@ -124,8 +124,8 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, if
-  // below `count`.
+  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, which
+  // has `count` columns.
   template <int at_once>
   struct Rows {
     int first, count;
@@ -212,7 +212,7 @@ struct RowMatrix {  // a row-major matrix in global memory with `cols` elements 
   const __nv_bfloat16* data;
   int cols;
 };
-struct WorkThread {  // the calling thread, as number `index` of num_threads that share a task
+struct WorkThread {  // the calling thread's index among the num_threads threads that share a task
   int index, num_threads;
 };
 

@@ -1,6 +1,6 @@
-// A mailbox is memory in which CTAs leave float32 words for other CTAs that poll. A word of 0 has not
-// arrived. A value of 0 is therefore stored as -0, which is the same in every sum that starts with 0. A word
-// has only one reader, which resets the word to 0.
+// A mailbox is memory in which CTAs leave float32 words for other CTAs that poll. The bits of a word are 0
+// until its value arrives. A value of +0 is therefore stored as -0: in a sum that starts with +0, both give
+// the same result. A word has only one reader, which resets the word to 0.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"

@@ -94,8 +94,8 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Requests that an SM gives the kernel as much shared memory as possible, and the rest as L1. Every kernel of
-// a step requests the same split, because only an idle SM can change it.
+// Requests that an SM gives the kernel as much shared memory as possible, and the rest as L1 cache. Every
+// kernel of a step requests the same split of shared memory and L1, because only an idle SM can change it.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,

@@ -4,7 +4,7 @@
 // multiplies. Shapes are in bf16_columns.cuh, block_columns.cuh, and image_columns.cuh, which divides the
 // work differently for wgmma.
 //
-// The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage holds one tile of
+// The contraction passes through 3 to 8 stages in at most 98 KB of shared memory. A stage holds one tile of
 // 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
 // family supports. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
 // warps have read it. Warps do not wait for each other: while one stores its sums, others use the tensor
@@ -27,7 +27,7 @@
 
 namespace nibble::cuda {
 
-// The warps of a CTA that multiplies many tokens. All shapes for mma.sync derive from it.
+// The warps of a CTA that multiplies many tokens. All shapes for mma.sync derive from PromptWarps.
 struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
   static constexpr int kWarpTiles{8};  // tiles of 8 columns (n of mma.sync) per warp
@@ -45,12 +45,13 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 //  kLayout       layout of the weights
 //  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
 //  kRowBytes, kScaleBytes: bytes of a column's activations in a tile, and of their scales (0 or 4)
-//  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
+//  kStages, kStageBytes, kBytes: a stage holds weights, activations and their scales; kBytes is the CTA's
+//                dynamic shared memory
 //  Rows          activations in global memory. row(i): address of a row. has_piece(p): false if the row ends
 //                before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
 //  Lane          class for one lane: add_stage<tiles>(stage, sums) adds the lane's products of a stage
 
-// A warp's sums: element [n][i] in lane 4 g + t is of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
+// A warp's sums: element [n][i] in lane 4 g + t is the sum of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
 // One item of a CTA's work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or

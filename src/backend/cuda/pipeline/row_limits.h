@@ -13,19 +13,18 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // for larger steps (pipeline.cuh), kManyColumns columns share one reading of the weights. A column is a token
 // or, in the experts, a pair of a token and an expert.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch computes both the router
-// and experts_up. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
-// another, which took 8 us for 8 rows. A launch of rms_norm takes 4 us.
+// In steps of up to kOwnNorms tokens, each kernel that reads norm(x) computes it, and one launch computes
+// both the router and experts_up. Larger steps launch rms_norm, which takes 4 us. Without it, every CTA would
+// read all rows, one after another, which took 8 us for 8 rows.
 inline constexpr int kOwnNorms{2};
-// Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). That launch has 4 CTAs
-// per token. All CTAs must fit on the SMs at once; otherwise some start late.
+// Up to kRouterNorms tokens, the router's launch computes norm(x) (route/logits.cu). With 128 experts, that
+// launch has 4 CTAs per token. All CTAs must fit on the SMs at once; otherwise some start late.
 inline constexpr int kRouterNorms{32};
-// Largest number of columns of a wgmma pass over MXFP4 weights. Such passes are used if there are enough
-// pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
-// then makes each product wait for the previous one.
+// Largest number of columns of a wgmma pass over MXFP4 weights. With 128 columns the tensor cores could be
+// 2 % busier, but the sums need more registers, and ptxas then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a pass for batches, in which few pairs share an expert. 8 is the smallest number that wgmma
-// allows; a small number leaves shared memory for more stages.
+// Number of columns of the experts' passes for batches, in which few pairs share an expert. 8 is the smallest
+// number that wgmma allows; a small number leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
 // The experts' wgmma kernels form groups of up to kBatchColumns pairs for steps below kManyTokens tokens, of
 // up to kManyColumns pairs for steps below kWideTokens tokens, and of up to kMostColumns pairs for larger
@@ -56,8 +55,8 @@ constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool
 }
 
 // Returns the largest number of groups (of up to `size` pairs) that any routing of a step can give: each
-// expert has at most one group that is not full. A single token has one group per pair, even if a rank has
-// fewer experts.
+// expert has at most one group that is not full. For a single token, returns the number of its pairs, even if
+// the rank has fewer experts than that.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
   return std::min(num_pairs, std::max(num_experts, experts_per_token) + num_pairs / size);

@@ -22,7 +22,7 @@
 namespace nibble::cuda {
 
 // Kernels declare __launch_bounds__(32 * warps, 1). Without the 1, the compiler limits threads to 64
-// registers, and one token takes a sixth longer (measured on an H100).
+// registers, and a step of one token takes a sixth longer (measured on an H100).
 
 // Returns the shape of a launch with one CTA per SM.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
@@ -145,9 +145,9 @@ struct UnitCursor {
   }
 };
 
-// The parameter `Matrices` of UnitStream is a function that returns the address of matrix number i. This one
-// is for a single matrix. With kMayEnd, the function also returns the matrix's number of strips; the first
-// matrix with fewer strips than the others then ends the range of units (dealt.cuh).
+// The parameter `Matrices` of UnitStream is a function that returns the address of matrix number i. OneMatrix
+// is such a function for a single matrix. With kMayEnd, the function also returns the matrix's number of
+// strips; the first matrix with fewer strips than the others then ends the range of units (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;

@@ -1,5 +1,5 @@
 // Reductions over lanes of a warp; every lane gets the result. Each function states its order of additions,
-// because a token must always get the same bits.
+// because results must have the same bits in every batch.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -17,8 +17,8 @@ __device__ T reduce_warp(T value, Op op) {
 
 // Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ...
 // i ^ (lanes / 2). All 32 lanes must call it. CUB's WarpReduce<T, lanes> is not used: it has one mask per
-// group of lanes, for which the compiler adds a loop with MATCH (32 instructions on attention's critical
-// path).
+// group of lanes, and the compiler then adds a loop with the MATCH instruction, which puts 32 instructions on
+// attention's critical path.
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

@@ -3,10 +3,12 @@
 // (activations) 8 tokens; g = lane / 4, t = lane % 4. "Columns" below means columns of the contraction.
 //
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
-//           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
-//           4 t + {0..3}; a2, a3: these rows, columns 16 + 4 t + {0..3}; b0, b1: token g, columns of a0/a2.
-//  kMxfp4   m16n8k64: A and B are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
-//           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: token g, columns of a0/a2.
+//           (the hardware reads bits 1 and 0 as more mantissa). B is E4M3. a0, a1: rows g, g + 8 in columns
+//           4 t + {0..3}. a2, a3: these rows in columns 16 + 4 t + {0..3}. b0: token g in the columns of a0.
+//           b1: token g in the columns of a2.
+//  kMxfp4   m16n8k64: A and B are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8 in
+//           columns 8 t + {0..7}. a2, a3: these rows in columns 32 + 8 t + {0..7}. b0: token g in the columns
+//           of a0. b1: token g in the columns of a2.
 //
 // Within a block of 32 columns, any order that A and B share gives the same product. A lane's eight adjacent
 // columns 8 t + c, with c = 4 m + 2 j + h (bits m, j, h), go to the places that are cheapest to unpack:

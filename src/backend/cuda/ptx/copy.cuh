@@ -109,9 +109,9 @@ inline constexpr bool kHasBulkCopies{false};
 // L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst suits data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Starts a copy of num_bytes (a multiple of 16) by the copy engine. arrive_and_expect() must announce these
-// bytes to the barrier. One thread calls it. Does nothing before sm_90. The destination is in shared::cta,
-// because for shared::cluster ptxas would emit a call of a routine on sm_12x.
+// Starts a copy of num_bytes (a multiple of 16) by the copy engine. Call it in one thread.
+// arrive_and_expect() must announce these bytes to the barrier. Does nothing before sm_90. The destination is
+// in shared::cta: for shared::cluster, ptxas would emit a call of a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {

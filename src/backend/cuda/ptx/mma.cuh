@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// NIBBLE_FP8_MMA is 1 if mma.sync multiplies FP8 in hardware. On sm_90 it does not: the compiler emulates it.
+// NIBBLE_FP8_MMA is 1 if mma.sync multiplies FP8 in hardware. On sm_90, the compiler emulates such products.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else

@@ -1,5 +1,5 @@
-// Reductions over the four lanes that hold 8 elements each of a block of 32: the block's largest magnitude,
-// and its errors in MXFP4 (quantise_block.h).
+// Reductions over the four lanes that each hold 8 elements of a block of 32: the block's largest magnitude,
+// and the sums of its squared errors in MXFP4 (quantise_block.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +15,8 @@ __device__ inline uint32_t block_largest(const float (&x)[8]) {
   return max(largest, __shfl_xor_sync(~0u, largest, 2));
 }
 
-// Returns the block's errors. All four lanes get the same bits, because the sums are (lane 0 + lane 1) +
-// (lane 2 + lane 3) in every lane.
+// Returns the sums of the block's squared errors, for both scales (Mxfp4Errors). All four lanes get the same
+// bits, because every lane computes (lane 0 + lane 1) + (lane 2 + lane 3).
 __device__ inline Mxfp4Errors block_errors(const float (&x)[8], uint32_t largest) {
   Mxfp4Errors errors = mxfp4_errors(x, largest);
   for (int step = 1; step <= 2; step *= 2) {

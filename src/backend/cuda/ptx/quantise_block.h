@@ -7,8 +7,9 @@
 //  two terms   A value is the sum of two MXFP8 numbers (MXFP8x2). The first term keeps 4 of the 8 significant
 //              bits of a bfloat16, the second the other 4. The second scale is 2^-4 of the first: the first
 //              term's error, at most 16 times the first scale, is then at most 256 times the second, below
-//              E4M3's 448 (with 2^-5: 512). A bfloat16 of at least 2^-6 times the first scale (2^-13.8 of the
-//              block's largest) is exact; others have an error of at most 2^-14 times the first scale.
+//              E4M3's 448 (with 2^-5: 512). A bfloat16 of at least 2^-6 times the first scale is exact; that
+//              is at most 2^-13.8 times the block's largest magnitude. Smaller numbers have an error of at
+//              most 2^-14 times the first scale.
 //  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that, whichever gives the smaller sum of
 //              squared errors.
 //

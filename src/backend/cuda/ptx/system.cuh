@@ -9,8 +9,8 @@ struct TwoWords {
   uint64_t first, second;
 };
 
-// Stores or loads two words. The access to each word is atomic. The order of the two accesses is not fixed,
-// and they do not order other accesses.
+// Stores or loads two words. The access to each word is atomic. The two accesses may happen in any order, and
+// they do not order other accesses.
 __device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
                : "memory");

@@ -38,8 +38,8 @@ __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shar
 
 // Returns the lower word of the descriptor of B stored column by column. `address`: shared address of the
 // first of the 16 columns of the contraction. To move the start of the columns by 16 n bytes, add n to the
-// word. The upper word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8): adding
-// to the lower word alone saves 64-bit operations, a twelfth of a batch's instructions.
+// word. The upper word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8). Adding
+// to the lower word alone saves 64-bit operations: a twelfth of a kernel's instructions for a batch.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
 // Returns the lower word of the descriptor of B stored row by row. The last 8 columns are at `last_columns`,
 // which must be above `address`.

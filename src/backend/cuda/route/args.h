@@ -19,7 +19,7 @@ namespace nibble::cuda {
 // experts. Each rank numbers its own experts from 0. A pair with another rank's expert is in no group and has
 // weight 0.
 struct Groups {
-  int size;                 // largest number of pairs per group, which share a reading of the weights
+  int size;                 // largest number of pairs per group; they share one reading of the weights
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group
@@ -36,15 +36,15 @@ struct RouteArgs {
   const float* bias;
   int num_tokens, experts_per_token;
   IndexRange own;      // the experts whose weights this rank holds
-  Activations normed;  // [T, H]: the norm of each token
+  Activations normed;  // [T, H]: norm(x) of each token
   float* logits;       // [T, E], output: W normed + b
   // [T, K], scratch: index of each chosen expert among this rank's experts; negative if another rank holds
   // it.
   int* chosen;
   int* rank;         // [T, K], scratch: index of each pair among its expert's pairs
-  unsigned* ticket;  // number of finished CTAs; zero between launches
+  unsigned* ticket;  // number of finished CTAs of rank_experts(); zero between launches
   Groups groups;
-  // If norm.weights is set, route_batch() also computes the norm: it stores the norm in `normed` and the
+  // If norm.weights is set, route_batch() also computes norm(x): it stores norm(x) in `normed` and the
   // residual stream in `x`.
   NormInput norm{};
   float* x{nullptr};  // [T, H], output: the residual stream
@@ -66,7 +66,7 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 // word is a tag (step and layer), the lower half is data. Readers poll for the current tag, so words need no
 // reset. Passing data by mailbox takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
-  uint64_t* sums{nullptr};     // the router's sums, [T, segments of all strips, 16 rows]; if T <= kOwnNorms
+  uint64_t* sums{nullptr};     // [T, segments of all strips, 16 rows]: router sums; only if T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K]: chosen experts, indices among the experts of all ranks
   float* weights{nullptr};     // [T, K]: each pair's factor, without tag: readers wait for the launch's end
   const uint32_t* step{nullptr};

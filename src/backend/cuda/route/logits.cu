@@ -1,6 +1,6 @@
 // The router for a batch. Each warp of a CTA loads one segment of the CTA's strip into registers before the
 // activations are ready. The sums of segments are added in order, through shared memory. With few tokens,
-// the launch also computes the norms.
+// the launch also computes norm(x), the router's input.
 #include <type_traits>
 
 #include "backend/cuda/chip/target.h"
@@ -21,8 +21,8 @@ namespace {
 constexpr int kWarps{16};
 constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) / kRouterSegmentTiles};
 
-// A strip of the router, and the sums of its segments for up to 8 tokens. All threads of a CTA must call
-// each function.
+// A strip of the router's matrix, and the sums of its segments for up to 8 tokens. All threads of a CTA must
+// call each function.
 class RouterStrip {
  public:
   using Sums = float[kMostSegments][kStripRows][kMaxColumns];
@@ -79,8 +79,9 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: whether args.normed
-// is in wgmma's swizzled layout (an image, layout/activations.h); if false, it is plain rows. `t`: lane % 4.
+// Returns the lane's B registers for a group of 32 columns of a token's row of args.normed. `is_image`:
+// whether args.normed is in wgmma's swizzled layout (an image, layout/activations.h) instead of plain rows.
+// `t`: lane % 4.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -97,7 +98,8 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// The kernel for norms that are already computed. Each CTA handles one strip and 8 tokens.
+// The kernel for steps in which another launch has computed norm(x) (args.normed). Each CTA handles one strip
+// and 8 tokens.
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps)
     router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
@@ -124,8 +126,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// The kernel that also computes the norms. Each CTA handles one strip and two tokens, whose norms it
-// computes; CTAs of the first strip also store the norms. Up to kRouterNorms tokens, Hopper has an SM for
+// The kernel that also computes norm(x). Each CTA handles one strip and two tokens, and computes norm(x) of
+// these tokens; CTAs of the first strip also store norm(x). Up to kRouterNorms tokens, Hopper has an SM for
 // each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>

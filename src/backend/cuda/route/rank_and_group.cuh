@@ -79,7 +79,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the lane's first group.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // groups of the lane's experts, and their rows in an image of pairs
+    int num_groups = 0, num_rows = 0;  // of the lane's experts: number of groups, and of rows in an image
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);

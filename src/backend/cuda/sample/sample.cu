@@ -1,19 +1,20 @@
 // Chooses a token from each row of logits. The formulas, and their order, are those of backend/sample.h.
 //
 // A row's logits (804 KB for V = 201,088 tokens) are in L2. A small kernel finds the likeliest token, which
-// is all that greedy rows need. For up to 33 other rows (with 132 SMs), a cluster of 8 CTAs passes over the
-// logits of each row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus
-// some arithmetic and a barrier. Drawing a token takes one pass. top_k and top_p search for the least likely
-// token that is kept: a pass counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest
-// first; the next pass subdivides the bin in which the running sum reaches its target. A search usually takes
-// two or three passes, at most eight.
+// is all that greedy rows need. A second kernel handles the other rows. In launches of up to 33 rows (on 132
+// SMs), a cluster of 8 CTAs passes over the logits of each row: each CTA reads an eighth, which takes 0.7 us
+// at the 150 GB/s that an SM reads, plus some arithmetic and a barrier. With more rows, and on GPUs before
+// Hopper, which have no clusters, a single CTA handles each row.
+//
+// Drawing a token takes one pass over the logits. top_k and top_p search for the least likely token that is
+// kept: a pass counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first; the
+// next pass subdivides the bin in which the running sum reaches its target. A search usually takes two or
+// three passes, at most eight.
 //
 // A token's weight is an integer, in units of 2^-44 of the largest weight. Sums of integers are exact in any
 // order, so a row gives the same token in every run and batch. Rounding the weights moves the points in the
 // running sum at which one token ends and the next begins, by at most 2^-45 V = 6e-9 of the largest weight.
 // That is less than the error of a single float32 weight.
-//
-// With more rows, and on GPUs before Hopper, which have no clusters, a single CTA handles each row.
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -42,7 +43,7 @@ constexpr int kBestThreads{256};
 constexpr int kResidentCtas{2};  // CTAs of sample_kernel() that an SM holds at once
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
-static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
+static_assert(kWarps == 32);  // find() needs it: each lane of a warp holds the sum of one of the CTA's warps
 
 // A token whose weight is below exp(-kReach) times the largest weight is never drawn, because its weight is
 // less than half a unit of 2^-44. A search for top_k begins with the tokens whose logits are within kReach of
@@ -54,7 +55,7 @@ struct Single {
   static constexpr int kCtas{1};
   static __device__ void sync() { __syncthreads(); }
   template <typename T>
-  static __device__ T* of_cta(T* own, int) {  // returns the same variable in another CTA's shared memory
+  static __device__ T* of_cta(T* own, int) {  // address of *own in a CTA of the row; here the only CTA
     return own;
   }
 };
@@ -113,7 +114,7 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-// These reductions are over integers, so CUB may add in any order.
+// These reductions are over integers, so every order of CUB's operations gives the same result.
 using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
@@ -134,7 +135,8 @@ struct Weight {
         inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, because 0 * infinity is NaN
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    // exp2_of() flushes subnormal results to 0. They are below half a unit, so their weight is 0 anyway.
+    // exp2_of() flushes subnormal results to 0. These are below half a unit of 2^-44, so their weight is 0
+    // anyway.
     const float weight = exp2_of(__fmul_rn(__fsub_rn(logit, largest), inverse));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
@@ -204,7 +206,7 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
 }
 
 // A row of logits. `Ctas`: Cluster or Single. All threads of the row's CTAs must call each function, unless
-// its comment names fewer.
+// the function's comment says that fewer call it.
 template <typename Ctas>
 class LogitRow {
  public:
@@ -337,8 +339,8 @@ class LogitRow {
     }
     Ctas::sync();
     if (row.follows < 0) return;
-    // If another adjustment is for the token `last`, the count of `extra`, the entry after the row's
-    // adjustments, is now 0. Otherwise `extra` is applied to that token.
+    // `extra` is the entry after the row's adjustments. Its count is now 0 if one of these adjustments is for
+    // the token `last`. If none is, `extra` itself is applied to that token.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
