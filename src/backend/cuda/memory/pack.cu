@@ -122,7 +122,7 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
 }
 
 // Returns a block's E8M0 scale code (formats/mxfp4.h): the biased exponent of the block's largest magnitude,
-// minus 2, but at least 0.
+// minus 2 (4 = 2^2 is the largest power of two in E2M1), but at least 0.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));

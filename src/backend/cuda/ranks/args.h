@@ -1,5 +1,5 @@
-// Input of the sum over ranks after half a layer (attention, or the experts). This header is C++17, because
-// CUDA code includes it.
+// Input of the sum over ranks after half a layer (attention, or the experts). CUDA code includes this header,
+// so it must compile as C++17.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Messages between ranks: their places in an inbox, and their tags. The kernels of this folder use this
-// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. This header is
-// C++17, because CUDA code includes it.
+// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. CUDA code includes
+// this header, so it must compile as C++17.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
 // rows. Sums use the two slots of an inbox in turn. Two slots are enough. Sum n + 1 overwrites sum n - 1,
@@ -29,8 +29,8 @@ constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots also alternate
-// from step to step.
+// Returns the slot of a sum after half a layer. Slots alternate from sum to sum. A step has an even number of
+// halves, so its last sum and the next step's first sum use different slots, too.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }
@@ -40,7 +40,8 @@ constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }
 // Returns the n-th row that this rank does not own, or a row past the last one. n is below most_owned() *
-// (num_ranks - 1). Consecutive n have different owners, which spreads the load over the links.
+// (num_ranks - 1). With more than two ranks, consecutive n have different owners, which spreads the load over
+// the links.
 constexpr int others_row(int n, int rank, int num_ranks) {
   return n / (num_ranks - 1) * num_ranks + (rank + 1 + n % (num_ranks - 1)) % num_ranks;
 }

@@ -36,13 +36,13 @@ struct Links {
   int hidden{0}, own_room{0};  // own_room: largest number of rows that a rank owns in a sum
   Inbox inboxes[kMaxRanks];
   SumOutputs outputs[kMaxRanks];
-  const uint32_t* step{nullptr};  // number of this rank's step, equal on all ranks
-  uint32_t tags_per_step{0};      // messages per step; message n has the tag *step * tags_per_step + n
+  const uint32_t* step{nullptr};  // points to the number of the current step, which is equal on all ranks
+  uint32_t tags_per_step{0};      // messages per step; message n has the tag (*step) * tags_per_step + n
   uint32_t* failure{nullptr};     // flag in host memory; any rank that times out sets it to 1
   unsigned long long patience_ns{0};
 };
 
-// The sums over all ranks for the rows first_row to first_row + num_rows - 1 of a step, one sum per row.
+// A launch of sums over all ranks, one sum for each of `num_rows` rows of a step, from row `first_row` on.
 // Pointers in `terms` point to the step's row 0.
 struct SumArgs {
   Links links;
