@@ -22,7 +22,8 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns a decode step: one row per sequence, at each of these positions. (A chunk is 256 positions.)
+// Returns the runs of a decode step: one row per sequence, each at one of these positions. Many cases choose
+// positions next to an edge of a page (32 positions) or of a chunk (256 positions).
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});

@@ -131,7 +131,8 @@ void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs,
   outputs.expect_poison(comparison, "output", sizeof(StepOutput));
 }
 
-// Compares the rows in GPU memory. embed must have filled in the tokens that the previous step chose.
+// Compares the rows that embed has copied to GPU memory with the expected rows. Where the host does not know
+// a token, embed must have filled in the token that the previous step chose.
 void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::vector<uint8_t>& input_after) {
   const auto& [rows, results, tokens] = step_rows;
   for (size_t t = 0; t < rows.size(); ++t) {
