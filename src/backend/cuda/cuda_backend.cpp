@@ -304,8 +304,8 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
   const int num_outputs = card.shape().num_outputs;
   const bool takes_logits = want_logits && draws(card);
-  // All ranks must launch the same numbers of rows. Other processes do not know `want_logits`, so with
-  // processes every launch is limited to kDownloadedRows, which is right in both cases.
+  // All ranks must launch the same numbers of rows. Other processes do not know `want_logits`, so if ranks
+  // are processes, every launch has at most kDownloadedRows rows.
   const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
   for (int first = 0; first < num_outputs; first += most_rows) {
     const int count = std::min(most_rows, num_outputs - first);

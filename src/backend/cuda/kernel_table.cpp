@@ -20,8 +20,8 @@ using enum MatrixEngine;
 using enum Operation;
 
 // The functions from here to wgmma() return the smallest shared memory, in bytes, with which a CTA of a
-// kernel can run. For the first four, the name says over which dimension the product sums: a dense product
-// can process its columns one by one; an expert's product needs all columns of a group at once.
+// kernel can run. The names of the first four say over which dimension the product sums. A dense product can
+// process its columns one by one; an expert's product needs all columns of a group at once.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }

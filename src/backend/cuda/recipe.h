@@ -78,7 +78,7 @@ struct StepRecipe {
 // Returns the recipe of a step. `config`: the config of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// The recipe of a launch of logits. A step computes its logits in one or several such launches.
+// The recipe of a launch that computes logits. A step computes its logits in one or several such launches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;

@@ -38,7 +38,7 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // num_drafts: of each chain; max_position: limit of positions
+  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: limit for drafts
   DraftSlot* slots;  // [T], output: for each row, the next token and the chain that begins after it
   // [T], output: each row's position in the head's KV cache, or -1 for a rejected draft of a tree. The
   // pointer is null if the step has no draft trees.

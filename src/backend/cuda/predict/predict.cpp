@@ -206,7 +206,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
 }
 
 // Returns the config of a smaller model that stands for a share of the model: its vocab is the share's number
-// of rows of lm_head. load_of() returns the load of the share's experts.
+// of rows of lm_head. The config does not say how the share's experts are loaded; load_of() does.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

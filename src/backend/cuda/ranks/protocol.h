@@ -22,7 +22,7 @@ inline constexpr int kMaxRanks{8};
 // a rank sends (N - 1) / N R H terms of 4 bytes, and the same number of results of 2 bytes. For NVLink (387
 // GB/s), N = 2 and H = 2,880: words take 3 us + 0.060 us per row, owners 10 us + 0.022 us per row, equal at
 // 188 rows. For 3, 4 and 8 ranks the times are equal at 78, 48 and 18 rows. Slower links lower these numbers
-// of rows, so tagged_rows() is smaller.
+// of rows, so tagged_rows() is not larger than them.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // Largest number of rows of one sum, which decides the size of an inbox. Steps of more rows run several sums
 // per half layer.

@@ -20,7 +20,7 @@ struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: tag of the sum to which each row in `terms` belongs
-  uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
+  uint32_t* returned{nullptr};  // [rows of a sum]: tag of the last sum that the row's owner has returned
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };
 
@@ -47,7 +47,7 @@ struct Links {
 struct SumArgs {
   Links links;
   Operation operation;  // operation that computed the parts, for profiles
-  int number;           // number of the message in the step (StepNumbers), for the tag
+  int number;           // number of this sum's messages in the step (StepNumbers); the tag follows from it
   int slot;
   int first_row, num_rows;  // num_rows: at most kSumRows
   SumTerms terms;

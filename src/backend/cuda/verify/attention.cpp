@@ -286,7 +286,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
 }
 
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  if (c.has_trees()) return;  // steps with draft trees have no tiles (step_input.cpp)
+  if (c.has_trees()) return;  // attend_tiles() never gets rows of draft trees (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);

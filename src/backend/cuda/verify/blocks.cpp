@@ -73,8 +73,8 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
 }
 
 // The next three functions return the distance between adjacent numbers of a format near x. For E2M1 from 6
-// on, the distance counts as 4: kernels round values up to 8 to 6, the largest number, so an error of 2 is
-// right.
+// on, the distance counts as 4: kernels round values up to 8 to 6, the largest number, so an error of up
+// to 2 is allowed.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
