@@ -142,7 +142,8 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
 }
 
-// Runs project() with the argument for an attention of one chunk. Requires the same bits as in `expected`.
+// Runs project() with attended_chunks = 1, as after a short attention. Requires the same bits as in
+// `expected`.
 void check_after_short_attention(Comparison& comparison, const Subject& subject, ProjectArgs args,
                                  const std::vector<float>& expected) {
   const DeviceArray<float> parts(expected.size());
