@@ -48,8 +48,8 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Calls f(rank, turn) with kSend for all ranks, then with kWait for all ranks. If the GPU has a single
-  // rank, calls f once, with kSendAndWait.
+  // Runs one exchange between ranks. `f(rank, turn)` launches a rank's part. If the GPU has several ranks,
+  // all of them send before any of them waits: their launches run one after another in one stream.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -58,8 +58,8 @@ struct Card {
   }
 };
 
-// Timeout of a step whose ranks NCCL connects: NCCL's kernels have no timeout of their own, unlike those of
-// PeerSum.
+// The host's timeout for a step whose ranks are connected by NCCL. NCCL's kernels wait for lost ranks
+// forever; the kernels of PeerSum time out on the GPU.
 constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -76,8 +76,8 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // Drafts may be trees unless each rank has its own sequences: keep_drafts() would then move drafts that
-  // other ranks hold.
+  // Returns false if each rank has its own sequences: keep_drafts() would then have to move keys and values
+  // that are in the memory of other ranks.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // The backend does not try trees: with the miniature's draft head they gain little, and they take longer
   // than chains (docs/speculation.md).
@@ -97,15 +97,15 @@ class CudaBackend final : public Backend {
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect(int max_batch_tokens);
   void try_links();
-  // Waits for `event`. Throws BackendLost on a timeout or if a rank is lost. If ranks are processes, throws
-  // what check_alive() throws.
+  // Waits for `event`. Throws BackendLost on a timeout or if a rank is lost. If ranks are processes, the
+  // error of RankSum::check_alive() is thrown unchanged.
   void wait_for(const OwnedEvent& event);
   // Returns whether, since the last call, a rank has timed out while it waited for another rank.
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
-  // The enqueue functions enqueue work of the step uploaded last. `traced`: receives results of the first
-  // `num_traced` rows; null: no results are stored. Must be null unless one rank has the whole model.
+  // The functions enqueue_...() enqueue work of the step uploaded last. If `traced` is not null, it receives
+  // results of the first `num_traced` rows. It must be null if ranks share the model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
@@ -304,7 +304,8 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
   const int num_outputs = card.shape().num_outputs;
   const bool takes_logits = want_logits && draws(card);
-  // All ranks must use the same launches, and other processes do not know whether logits are wanted.
+  // All ranks must launch the same numbers of rows. Other processes do not know `want_logits`, so if ranks
+  // are processes, every launch has at most kDownloadedRows rows.
   const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
   for (int first = 0; first < num_outputs; first += most_rows) {
     const int count = std::min(most_rows, num_outputs - first);
@@ -431,8 +432,8 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the sums over ranks after a failure; the backend cannot be used afterwards. Not called if ranks are
-// processes, which are ended from outside: NCCL's abort would wait until no graph contains NCCL's work.
+// Aborts the sums over ranks after a failure; the backend cannot be used afterwards. Must not be called if
+// ranks are processes: NCCL's abort would wait until no graph contains NCCL's work.
 void CudaBackend::abort_sums() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->connection().abort();
@@ -472,7 +473,8 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   return recorder.read();
 }
 
-// trace() returns no queries, keys, values or routes: their errors show in the results of later operations.
+// trace() returns the results of embed, attend, project, the experts and unembed. Errors in queries, keys,
+// values or routing show in these results.
 std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
   NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
                "one run is traced, in a step alone");
@@ -502,8 +504,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// Returns the steps that `nibble tune` found; none if ranks share the model, because `nibble tune` times
-// kernels on layers of the whole model, not of a share.
+// Returns own.tuned_steps; empty if ranks share the model, because `nibble tune` times kernels on layers of
+// the whole model, not of a share.
 std::vector<TunedSteps> tuned_steps_of(const CudaOptions& own) {
   return own.num_ranks() == 1 ? own.tuned_steps : std::vector<TunedSteps>{};
 }
@@ -578,8 +580,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step of num_rows rows, and how one launch computes logits of these rows
-// (at most kOutputRows).
+// Describes how the first rank runs a step of `num_rows` rows, and the launch that computes their logits (if
+// the step has more than kOutputRows rows, the first such launch).
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -22,8 +22,8 @@ struct CudaOptions {
   // Steps for which `nibble tune` found faster kernels on this GPU; empty: all steps run the kernels of the
   // kernel table. Used only if one GPU has the whole model.
   std::vector<TunedSteps> tuned_steps{};
-  // GPUs that share the model, and the ratio of their shares. Empty `gpus`: the first GPUs of the machine. A
-  // test may name a GPU twice.
+  // `gpus`: GPUs that share the model; if empty, the first GPUs of the machine. A test may name a GPU twice.
+  // `parts`: one number per rank; the sizes of the ranks' shares are in this ratio.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
   bool have_whole_experts{false};  // whether each rank holds whole experts; if false, a slice of every expert
@@ -33,8 +33,9 @@ struct CudaOptions {
 
   // This process's rank, if each rank is a process with one GPU. Not set: this process has all ranks.
   std::optional<int> node_rank{};
-  // nccl: path of the NCCL library. If set, NCCL connects all ranks. If not set, NCCL connects only ranks on
-  // several nodes, and ranks whose GPUs cannot write to each other's memory. interface: see Nccl::load().
+  // `nccl`: path of the NCCL library. If set, NCCL connects all ranks. If not set, NCCL connects only ranks
+  // on several nodes, and ranks whose GPUs cannot write to each other's memory. `interface`: network
+  // interface by which NCCL's ranks find each other; if empty, NCCL chooses.
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }

@@ -17,7 +17,8 @@ void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
   route(step, layer);       // computes the logits, chooses K experts, computes their weights
   experts_up(step, layer);  // includes SwiGLU
-  // Only computes the experts' weighted outputs. The next reader of x, or the all-reduce, adds them to x.
+  // experts_down() stores the experts' weighted outputs. The next reader of x, or the all-reduce, adds them
+  // to x.
   experts_down(step, layer);
 }
 

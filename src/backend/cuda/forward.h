@@ -1,4 +1,5 @@
-// The forward pass of a layer. Operations have the order and the names of reference/forward.cpp.
+// The forward pass of a layer. It calls operations in the order of reference/forward.cpp (plain loops on the
+// CPU), under the same names.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ struct Taps {
   Tap after_layer{};
 };
 
-// Runs half a layer. A step is embed(), then the attention half and the experts' half of each layer,
-// unembed(), sample(). If ranks share the model, an all-reduce follows each half.
+// Enqueues half a layer: half 2 n is the attention of layer n, half 2 n + 1 its experts. A step is embed(),
+// all halves in order, unembed(), sample(). If ranks share the model, an all-reduce follows each half.
 void run_half_layer(const Step& step, int half, const Taps& taps);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 

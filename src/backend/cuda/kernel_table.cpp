@@ -1,4 +1,4 @@
-// The rows of the kernel table. This file launches no kernel.
+// The rows of the kernel table (kernel_table.h).
 #include "backend/cuda/kernel_table.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,9 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// The next functions return the smallest shared memory, in bytes, with which a CTA of a kernel can run. A
-// function's name says over which dimension the product sums. A dense product can process its columns one by
-// one; an expert's product needs all columns of a group at once.
+// The functions from here to wgmma() return the smallest shared memory, in bytes, with which a CTA of a
+// kernel can run. The names of the first four say over which dimension the product sums. A dense product can
+// process its columns one by one; an expert's product needs all columns of a group at once.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -79,7 +79,7 @@ struct TableRow {
   Range rows{};  // row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // not used if the engine is kWgmma: see valid_families()
+  Families families{kEverywhere};  // ignored if the engine is kWgmma: those kernels run only on Hopper
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
@@ -258,7 +258,8 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// On Hopper, strips of lm_head in BF16 or E4M3 are scheduled dynamically for few rows (kDealtPass).
+// On Hopper, strips of lm_head in BF16 or E4M3 are dealt out (scheduled dynamically) for up to kMaxColumns
+// rows.
 constexpr TableRow kUnembedRows[]{
     {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
      .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,

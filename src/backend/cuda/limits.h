@@ -1,4 +1,4 @@
-// Rejects models that the kernels or the GPU's memory cannot take, before they are loaded.
+// Rejects a model that the kernels or the GPU's memory cannot take, before its weights are loaded.
 #pragma once
 
 #include <optional>

@@ -17,8 +17,9 @@ const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// Return where a norm is stored for a reader of `layout`. For a reader of block-scaled rows, rms_norm stores
-// bfloat16 rows too, which the router reads.
+// The next two functions return where rms_norm stores its result for a kernel that reads `layout`: the
+// bfloat16 result, and the block-scaled result (kBlocks only). With kBlocks the router still reads bfloat16
+// rows.
 Activations norm_in_bf16(const Step& step, ActivationLayout layout) {
   return step.work.normed.in(layout == ActivationLayout::kBlocks ? ActivationLayout::kRows : layout);
 }
@@ -26,7 +27,8 @@ BlockRows norm_in_blocks(const Step& step, ActivationLayout layout) {
   return layout == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// Returns the residual stream: x and, if `with_experts`, the experts' outputs, not yet added to x.
+// Returns the residual stream: x and, if `with_experts`, the experts' outputs, which its reader must add to
+// x.
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -60,7 +62,8 @@ NormInput experts_norm(const Step& step, size_t layer) {
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
 
-// Returns the number of chunks of the longest context among a layer's rows that attend_rows() computes.
+// Returns the number of chunks (8 pages each) in the longest context of the rows that attend_rows() computes.
+// In a sliding layer, a context has at most the pages of the window.
 int chunks_of(const Step& step, size_t layer) {
   if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
   const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;
@@ -177,8 +180,8 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of the
-// stream.
+// Computes attention's output projection. Stores the residual stream after attention or, if ranks share the
+// model, only this rank's terms of that stream, which the all-reduce adds up.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);

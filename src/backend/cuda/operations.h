@@ -46,17 +46,18 @@ void experts_down(const Step& step, size_t layer);
 
 // Returns where attend() stores its output.
 Activations attended_of(const Step& step);
-// The next two functions return the residual stream after attention and after a layer. If ranks share the
-// model, the sum over ranks is still missing.
+// Returns the residual stream after attention. If ranks share the model, the stream is complete only after
+// the all-reduce.
 ResidualInput stream_after_attention(const Step& step);
+// Returns the residual stream after a layer. Call it only if one rank has the whole model.
 ResidualInput stream_after_layer(const Step& step);
 
 // Returns this rank's result of half a layer, for the sum over ranks. If the sum computes a norm, the norm is
 // stored in work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
-// unembed() computes the logits of outputs first to first + count - 1 (at most kOutputRows); sample() chooses
-// the outputs' tokens.
+// unembed() computes the logits of `count` outputs (at most kOutputRows), from output `first` on. sample()
+// chooses their tokens.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
 // Moves accepted drafts' K and V to their positions. Call it after all tokens of the step are chosen.

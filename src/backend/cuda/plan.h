@@ -22,11 +22,11 @@ struct PlanOptions {
   // the plan uses block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
-  std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table gives for their rows
+  std::vector<TunedSteps> tuned_steps{};  // steps for which `nibble tune` chose other kernels than the table
 };
 
-// Operations whose kernels `nibble tune` tries. kRmsNorm has only one kernel, but sets of kernels differ in
-// whether they need it: kernels of other operations may compute the norm.
+// Operations whose kernels `nibble tune` tries, as sets. kRmsNorm has only one kernel, but some sets lack it:
+// in these sets, the kernels that read the norm compute it.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
@@ -98,8 +98,8 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
-  // Returns the number of rows by which to look up a step's kernel in the table: `num_rows` or, if the step
-  // is tuned, another number.
+  // Returns the number of rows with which to look up the kernel in the table for a step of `num_rows` rows:
+  // `num_rows` itself or, if the step is tuned, the number that `nibble tune` chose.
   int table_rows(Operation operation, int num_rows) const;
   const KernelRow* find_in_table(Operation operation, int num_rows) const;
   void check_tuned_steps(std::string_view source) const;

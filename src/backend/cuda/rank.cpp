@@ -8,8 +8,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns element `place` of a rank's terms in a trial. The terms are small whole numbers, so their sums are
-// exact; adjacent elements and different ranks have different terms.
+// Returns the term of a rank in element `place` of a trial sum (Rank::begin_trial()). Terms are small whole
+// numbers, so sums of them are exact. Adjacent elements and different ranks have different terms.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -47,8 +47,8 @@ void Rank::begin_trial(Stream stream) const {
   wait_for_stream(stream, "testing the links");
 }
 
-// Runs two sums: one of trial_rows() rows, by sum_dealt() if steps can have enough rows for it; and one of a
-// single row.
+// Runs two sums: one of trial_rows() rows, and one of a single row. If steps can have enough rows,
+// trial_rows() is large enough for sum_dealt(); a single row is summed by sum_words().
 void Rank::run_trial(Turn turn, Stream stream) const {
   const auto terms_to = [&](float* x) {
     return SumTerms{work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, {}};

@@ -74,7 +74,7 @@ class Rank {
   // sums.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits until the trial has ended, and checks its sums
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
 
  private:
   Sharing sharing() const {

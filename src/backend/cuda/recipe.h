@@ -30,7 +30,7 @@ enum class StreamIn {
 
 struct Sharing {
   bool is_shared{false};  // whether ranks share the model, and add up their results of each half layer
-  // Whether the sums over ranks can also compute norms (ranks/sum.h). If false, NCCL moves the terms.
+  // Whether the kernels that sum over ranks can also compute norms (ranks/sum.h). NCCL's sums cannot.
   bool sums_can_norm{false};
   // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
   bool has_own_sequences{false};
@@ -78,7 +78,7 @@ struct StepRecipe {
 // Returns the recipe of a step. `config`: the config of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// The recipe of a launch of logits. A step computes its logits in one or several such launches.
+// The recipe of a launch that computes logits. A step computes its logits in one or several such launches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;

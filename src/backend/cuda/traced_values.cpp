@@ -35,7 +35,7 @@ std::vector<float> attended_values(const Step& step, int num_rows) {
   return values;
 }
 
-// Adds the terms in the order of the kernels that read the stream.
+// Adds the terms in the same order as the kernels that read the stream, so that the sums have the same bits.
 std::vector<float> residual_values(const Step& step, const ResidualInput& x, int num_rows) {
   const auto hidden = static_cast<size_t>(x.hidden), num_experts = static_cast<size_t>(x.num_experts);
   const size_t count = static_cast<size_t>(num_rows) * hidden;

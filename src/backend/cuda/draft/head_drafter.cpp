@@ -26,8 +26,8 @@ constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the number of floats in a product's result for `rows` rows. With up to kFewTokens rows, each sum
-// has two parts.
+// Returns the number of floats in a product's result for up to `rows` rows of `width` sums. For up to
+// kFewTokens rows, each sum is stored in two parts.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
@@ -141,8 +141,8 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x + residual. Stores each sum in `parts` as one number, or as two that the next reader adds. `x`
-// must be stored row by row.
+// Computes W x + residual, where W is `weights`, and returns where the result is. Stores each sum in `parts`
+// as one number, or as two numbers that its reader adds. `x` must be stored row by row.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -159,7 +159,8 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes W norm(x) for the current row of each chain, and stores the result in `parts`.
+// Computes W norm(x) for the current row of each draft chain, where W is `weights`, and stores the result in
+// `parts`.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {

@@ -25,11 +25,11 @@ namespace nibble::cuda {
 // The head's arrays, for steps of T rows and for N chains. Rows are computed in slices of S rows.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
-  DraftSlot* slots{nullptr};      // [T]: each row's next token and the chain begun there
+  DraftSlot* slots{nullptr};      // [T]: for each row, the next token and the chain that begins after it
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
   RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
-  // For a slice of S rows: the features f (each sum in one or two parts), the sums of keys and values, and
-  // the layer's input.
+  // For a slice of S rows: the features (f in reference/draft_head.h), the sums of keys and values, and the
+  // layer's input. Each feature and each sum is stored in one or two parts.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
   // For N chains: the layer's input, and the activations of the operations after it.
@@ -70,8 +70,8 @@ class HeadDrafter {
   // Fills the head's KV cache, and makes drafts for runs that request drafts. Call draft() after the sampling
   // of a step.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
-  // embed().
+  // Returns the device arrays in which draft() stores the starts of chains and the drafts. The next step's
+  // embed() reads them.
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
   // Enqueues the copy of the drafts to the host. read() returns the drafts; call read() after the step has
   // ended.

@@ -35,7 +35,7 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
-// Returns the index in a row of this thread's float4 number n.
+// Returns the index, within a row, of the n-th float4 that this thread holds.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)

@@ -1,6 +1,6 @@
 // Launch functions of the draft head's kernels that handle rows one by one, between the head's matrix
-// products. Formulas and names: reference/draft_head.h. The inputs of matrix products are bfloat16. This
-// header is C++17, because CUDA code includes it.
+// products. Formulas and names are those of reference/draft_head.h. The inputs of matrix products are
+// bfloat16. CUDA code includes this header, so it must compile as C++17.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -38,10 +38,10 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: largest of a draft
-  DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
-  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null if the step
-  // has no draft trees.
+  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: limit for drafts
+  DraftSlot* slots;  // [T], output: for each row, the next token and the chain that begins after it
+  // [T], output: each row's position in the head's KV cache, or -1 for a rejected draft of a tree. The
+  // pointer is null if the step has no draft trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains], output: position and pages of each draft's row. A position above max_position
   // is lowered to it, and the draft is not used.
@@ -55,7 +55,7 @@ void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs&
 struct DraftInputArgs {
   // [rows, H]: the features f; for later drafts of a chain, the layer's output g for the previous draft
   ResidualInput features;
-  const float* features_norm;             // [H]: set if features must be normalised: f = norm(features)
+  const float* features_norm;             // [H]: weights for f = norm(features); null: f = features
   const __nv_bfloat16* embedding;         // [V, H]: the embedding E, one row per token id of the model
   const float *token_norm, *hidden_norm;  // [H]: weights of norm(E[t]), and of norm(f)
   float eps;

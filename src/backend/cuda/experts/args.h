@@ -58,8 +58,8 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
-// experts_down() computes out = weight * (W[e] gated + b[e]) for each pair of a token and a chosen expert e
-// that this rank holds, with W [E, H, I] and the pair's weight from the routing.
+// experts_down() computes out = weight * (W[e] gated + b[e]) for each pair of a token and a chosen expert e.
+// It skips experts that other ranks hold. W is [E, H, I]; the router computed the pair's weight.
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], in the layout that experts_up() writes
   Groups groups;           // the pairs to compute; if `routing` is set, only groups.size is read

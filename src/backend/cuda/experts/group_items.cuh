@@ -36,7 +36,7 @@ __device__ int column_of_lane(int part) {
 // __ldcg reads from L2, because L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // each group reads its expert's weights once
+  static constexpr bool kAreReadOnce{true};  // L2 evicts the weights first: a group reads them only once
   const Groups& groups;
   const RowOf& row_of;  // row_of(pair): the row of the activations for that pair
   int num_row_blocks;

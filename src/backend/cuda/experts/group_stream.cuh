@@ -68,7 +68,7 @@ __device__ inline GroupUnits units_from(const Strips& weights, const UnitRange& 
   return {group, group * weights.num_strips, from, min(share.last, (group + 1) * units)};
 }
 
-inline constexpr int kExpertSlots{2};  // slots of a warp's ring
+inline constexpr int kExpertSlots{2};  // number of loads that a warp's ring holds
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
 // Gives UnitStream the weights of each group's expert.

@@ -1,5 +1,5 @@
-// Groups as the experts' kernels for few tokens read them. A group is an expert and up to 8 pairs, each of a
-// token and this expert.
+// The groups of a step, in the form that the experts' kernels for few tokens use. A group is an expert and up
+// to 8 pairs, each of a token and this expert.
 #pragma once
 
 #include "backend/cuda/route/args.h"

@@ -1,5 +1,5 @@
-// Passes on the choice of experts for few tokens by mailbox (RoutingMailbox): to the other CTAs of the same
-// launch, and to the next launch, which may already run.
+// Functions by which a launch passes on the chosen experts of few tokens through a mailbox (RoutingMailbox):
+// to its other CTAs, and to the next launch, which may already run.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"

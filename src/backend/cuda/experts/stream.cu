@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  // A CTA without strips only completes the copies that it has started.
+  // A CTA without strips has nothing to multiply, but must wait for the copies that it has started.
   if (ranks && share.first == share.last) return wait_for_rows();
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
@@ -97,13 +97,13 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const GroupUnits& uni
                                                                         prepare, take);
 }
 
-// A CTA of experts_down(), which multiplies one group after another. experts_down_kernel() explains the
-// parameters.
+// The state of a CTA of experts_down(), which multiplies one group after another. The comment of
+// experts_down_kernel() explains the template parameters.
 template <int warps, bool is_single, bool has_two>
 class DownCta {
  public:
-  // `weights_of_pairs`: shared memory for the weights of all pairs, used if the routing arrives in a
-  // mailbox.
+  // `weights_of_pairs`: shared memory for the router's weights of all pairs. It is used only if the routing
+  // arrives in a mailbox.
   __device__ DownCta(const ExpertsDownArgs& of, int pass_columns, const Timestamps& of_launch,
                      float* weights_of_pairs)
       : args(of),
@@ -126,7 +126,7 @@ class DownCta {
   // constructor.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
-  // Returns whether the routing arrives in a mailbox, so that this kernel forms the groups itself.
+  // Returns whether the routing arrives in a mailbox. If so, this kernel forms the groups itself.
   __device__ bool has_mailbox() const { return has_two || args.routing.experts; }
   __device__ int num_pairs() const { return args.num_tokens * args.experts_per_token; }
 

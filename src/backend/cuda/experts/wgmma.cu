@@ -1,7 +1,7 @@
-// experts_up (with SwiGLU) and experts_down of many tokens on Hopper, by wgmma or, for a batch, by mma.sync
-// (image_columns.cuh). The pairs (of a token and an expert) of a group are adjacent rows of an image. A
-// separate kernel gathers the norms of all pairs in an image before experts_up; experts_up writes its results
-// in the same order of rows for experts_down.
+// experts_up (with SwiGLU) and experts_down of many tokens on Hopper, by wgmma or, for groups of up to 8
+// pairs (kBatchColumns), by mma.sync. The pairs (of a token and an expert) of a group are adjacent rows of an
+// image. A separate kernel gathers the norms of all pairs in an image before experts_up; experts_up writes
+// its results in the same order of rows for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/chip/target.h"
@@ -17,8 +17,8 @@
 namespace nibble::cuda {
 namespace {
 
-// For a batch, in which few pairs share an expert, two CTAs share an SM, so that one waits for memory while
-// the other multiplies.
+// With kBatchColumns, few pairs share an expert, so CTAs often wait for weights. Two CTAs then share an SM:
+// one multiplies while the other waits.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
@@ -30,10 +30,10 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
 // Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. 16-byte
-// pieces change places, because the swizzle depends on the row modulo 8. A group of a batch has only two or
-// three pairs, so all threads share the pieces of each pair. To save time, threads load the group's data
-// before they know whether the group exists. The kernel takes 2.4 us; with one thread for each of 16 pairs it
-// took 6.4 us (16 rows of gpt-oss-120b on an H200).
+// pieces change places, because the swizzle depends on the row modulo 8. With kBatchColumns a group often has
+// only two or three pairs, so all threads share the pieces of each pair. To save time, threads load the
+// group's data before they know whether the group exists. The kernel takes 2.4 us; with one thread for each
+// of 16 pairs it took 6.4 us (16 rows of gpt-oss-120b on an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -25,7 +25,7 @@ struct OptionalIndex {
 enum class TokenSource : uint32_t {
   kKnown = 0,                      // the host knows the token
   kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, from one of its output rows
-  // The previous step's draft chain has the token: a draft, or the token before the drafts.
+  // A draft chain of the previous step gives the token, which is a draft or the token before the drafts.
   kDraftChain = uint32_t{1} << 31,
 };
 

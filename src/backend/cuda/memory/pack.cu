@@ -122,7 +122,7 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
 }
 
 // Returns a block's E8M0 scale code (formats/mxfp4.h): the biased exponent of the block's largest magnitude,
-// minus 2, but at least 0.
+// minus 2 (4 = 2^2 is the largest power of two in E2M1), but at least 0.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -197,7 +197,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // scales of rows g and g + 8 in the tile's first block, then in its second
+  uint8_t scales[4];  // rows lane / 4 and lane / 4 + 8: scales of the tile's first block, then of its second
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       {const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane},

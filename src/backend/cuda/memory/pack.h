@@ -19,7 +19,7 @@ struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
   Strips to;
-  int* largest_scale{nullptr};  // used for MXFP4; see PackMxfp4Args
+  int* largest_scale{nullptr};  // only for MXFP4: raised to the largest E8M0 scale, as by PackMxfp4Args
   int stored_cols{cols}, first_col{0};
 };
 void pack(Stream stream, const PackBf16Args& args);

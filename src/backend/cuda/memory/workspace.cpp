@@ -111,7 +111,8 @@ class WorkspacePlacer {
                    (attended_block_bytes() + sizeof(float) - 1) / sizeof(float)}));
     w.segment_sums = w.attend_partials;
   }
-  // Returns the bytes in which project_blocks() quantises the output of attention; 0 if no plan uses it.
+  // Returns the bytes of scratch in which project_blocks() stores the quantised output of attention; 0 if
+  // project is not block-scaled.
   size_t attended_block_bytes() const {
     if (!prompt_activations_ || options_.dense.attention_output != Format::kMxfp4) return 0;
     return bytes_of_rows({*prompt_activations_, config_.num_heads * config_.head_dim},

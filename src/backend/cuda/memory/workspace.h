@@ -31,8 +31,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 }
 
 // Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows of the longest
-// context. More rows of that length have more CTAs than can be resident. The mailbox is then not used
-// (attention/launch.h).
+// context. With more such rows, the launch has more CTAs than can be resident at once, and does not use the
+// mailbox (attention/launch.h).
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -99,7 +99,8 @@ class OwnedWorkspace {
 
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
-// The KV cache of all layers, initially zero: attention also loads slots that were never written.
+// The KV cache of all layers. The constructor zeros it, because attention also loads slots that no kernel has
+// written.
 class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);

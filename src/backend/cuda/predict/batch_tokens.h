@@ -10,7 +10,7 @@ namespace nibble::cuda {
 // waits for a step's end.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // for default_rows_with_answers(): part of the prompt speed to keep
+inline constexpr double kMostSpeed{0.9};  // fraction of prefill speed that default_rows_with_answers() keeps
 
 // Returns whether the GPU has at least 64 GiB, which is enough for the workspace of large steps and the KV
 // cache of many sequences.

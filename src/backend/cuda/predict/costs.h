@@ -23,7 +23,7 @@ inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.5
 
 // kLaunchSeconds: time of a launch besides its transfers and products: launch boundaries, the latency of
 // activations, and sums over a CTA. kLaunchApartSeconds is added on chips that cannot start a launch while
-// the previous one ends. On an H100, this is the difference between such launches and launches that overlap.
+// the previous one ends. It was measured on an H100, as the difference to launches that start early.
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
 // Largest numbers of rows of a step in which no separate launches compute norms, and in which no products are

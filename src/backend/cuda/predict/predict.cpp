@@ -131,9 +131,9 @@ bool can_scale_blocks(Operation operation, const StorageFormats& formats, const 
   }
 }
 
-// Adds the launches and the bytes by which project quantises its input in every layer.
+// Adds to `project` the launch and the transfers with which its input is quantised in every layer.
 void add_quantising(PredictedTime& project, const Reached& reached, const Config& config, int num_rows) {
-  constexpr double kBytes{4};  // of a number: read in bfloat16, written and read again
+  constexpr double kBytes{4};  // per number: bfloat16 is read; a quantised number is written and read again
   project.num_launches += config.num_layers;
   project.serial += config.num_layers * reached.launch_microseconds;
   project.memory +=
@@ -206,7 +206,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
 }
 
 // Returns the config of a smaller model that stands for a share of the model: its vocab is the share's number
-// of rows of lm_head. load_of() returns the load of the share's experts.
+// of rows of lm_head. The config does not say how the share's experts are loaded; load_of() does.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -18,7 +18,8 @@ struct AddArgs {
   float* out;      // [rows, hidden]; may be the same as x
   int num_rows, hidden;
   const float* weights{nullptr};  // [rows, num_parts]: a part of weight 0 counts as 0; null: all parts count
-  // [rows]: index of each row in `parts`; -1: the row has no parts. null: the row's index in the launch.
+  // [rows]: index of each row in `parts`; -1: the row has no parts. If the pointer is null, a row's index in
+  // `parts` is its index in the launch.
   const int* part_rows{nullptr};
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);

@@ -1,5 +1,5 @@
-// Input of the sum over ranks after half a layer (attention, or the experts). This header is C++17, because
-// CUDA code includes it.
+// Input of the sum over ranks after half a layer (attention, or the experts). CUDA code includes this header,
+// so it must compile as C++17.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct SumTerms {
   SumNorm norm;
   // [T, num_parts]: a part of weight 0 is not read and counts as zeros. null: all parts count.
   const float* weights{nullptr};
-  // [T]: index of each row in `parts`; -1: this rank has no part of the row. null: the row's index in the
-  // step.
+  // [T]: index of each row in `parts`; -1: this rank has no part of the row. If the pointer is null, a row's
+  // index in `parts` is its index in the step.
   const int* part_rows{nullptr};
 };
 

@@ -69,8 +69,8 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// In an image (activations in wgmma's swizzled layout), a row's columns are reordered. Returns the column at
-// index `place` of a row, before swizzling; the inverse of lane_order().
+// Returns which column of a matrix is stored at index `place` of a row in an image (activations in wgmma's
+// layout), before pieces are swizzled. This is the inverse of lane_order().
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;

@@ -1,6 +1,6 @@
 // Messages between ranks: their places in an inbox, and their tags. The kernels of this folder use this
-// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. This header is
-// C++17, because CUDA code includes it.
+// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. CUDA code includes
+// this header, so it must compile as C++17.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
 // rows. Sums use the two slots of an inbox in turn. Two slots are enough. Sum n + 1 overwrites sum n - 1,
@@ -22,15 +22,15 @@ inline constexpr int kMaxRanks{8};
 // a rank sends (N - 1) / N R H terms of 4 bytes, and the same number of results of 2 bytes. For NVLink (387
 // GB/s), N = 2 and H = 2,880: words take 3 us + 0.060 us per row, owners 10 us + 0.022 us per row, equal at
 // 188 rows. For 3, 4 and 8 ranks the times are equal at 78, 48 and 18 rows. Slower links lower these numbers
-// of rows, so tagged_rows() is smaller.
+// of rows, so tagged_rows() is not larger than them.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // Largest number of rows of one sum, which decides the size of an inbox. Steps of more rows run several sums
 // per half layer.
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots also alternate
-// from step to step.
+// Returns the slot of a sum after half a layer. Slots alternate from sum to sum. A step has an even number of
+// halves, so its last sum and the next step's first sum use different slots, too.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }
@@ -40,7 +40,8 @@ constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }
 // Returns the n-th row that this rank does not own, or a row past the last one. n is below most_owned() *
-// (num_ranks - 1). Consecutive n have different owners, which spreads the load over the links.
+// (num_ranks - 1). With more than two ranks, consecutive n have different owners, which spreads the load over
+// the links.
 constexpr int others_row(int n, int rank, int num_ranks) {
   return n / (num_ranks - 1) * num_ranks + (rank + 1 + n % (num_ranks - 1)) % num_ranks;
 }

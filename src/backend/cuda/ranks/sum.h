@@ -20,7 +20,7 @@ struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: tag of the sum to which each row in `terms` belongs
-  uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
+  uint32_t* returned{nullptr};  // [rows of a sum]: tag of the last sum that the row's owner has returned
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };
 
@@ -36,18 +36,18 @@ struct Links {
   int hidden{0}, own_room{0};  // own_room: largest number of rows that a rank owns in a sum
   Inbox inboxes[kMaxRanks];
   SumOutputs outputs[kMaxRanks];
-  const uint32_t* step{nullptr};  // number of this rank's step, equal on all ranks
-  uint32_t tags_per_step{0};      // messages per step; message n has the tag *step * tags_per_step + n
+  const uint32_t* step{nullptr};  // points to the number of the current step, which is equal on all ranks
+  uint32_t tags_per_step{0};      // messages per step; message n has the tag (*step) * tags_per_step + n
   uint32_t* failure{nullptr};     // flag in host memory; any rank that times out sets it to 1
   unsigned long long patience_ns{0};
 };
 
-// The sums over all ranks for the rows first_row to first_row + num_rows - 1 of a step, one sum per row.
+// A launch of sums over all ranks, one sum for each of `num_rows` rows of a step, from row `first_row` on.
 // Pointers in `terms` point to the step's row 0.
 struct SumArgs {
   Links links;
   Operation operation;  // operation that computed the parts, for profiles
-  int number;           // number of the message in the step (StepNumbers), for the tag
+  int number;           // number of this sum's messages in the step (StepNumbers); the tag follows from it
   int slot;
   int first_row, num_rows;  // num_rows: at most kSumRows
   SumTerms terms;

@@ -43,7 +43,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // flag that this thread sets: of sent row number threadIdx.x
+    uint32_t* flag = nullptr;  // in thread i: the flag of the i-th row that is sent here; null: no such row
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;

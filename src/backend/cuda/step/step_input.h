@@ -33,7 +33,7 @@ inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 // share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // Number of rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
+  // Number of rows whose attention this rank computes, if each rank has its own KV cache; otherwise 0.
   int num_own_rows{0};
   // Number of rows that attend_rows() processes one by one, and of tiles (several rows of a sequence, which
   // attend_tiles() processes together). The single rows come first in the step.
@@ -87,7 +87,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 
 size_t max_input_bytes(const BackendOptions& options);  // returns a multiple of 16
 
-int chunks_for(int num_pages);  // returns the number of attend_rows()'s chunks for `num_pages` pages of a row
+int chunks_for(int num_pages);  // returns how many chunks (units of attend_rows()) `num_pages` pages take
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
@@ -100,7 +100,8 @@ struct TreeOfStep {
 // the steps whose embed was enqueued. Batches without tokens and failed launches are not counted.
 class InputUpload {
  public:
-  // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
+  // `device_step`: the number of steps in GPU memory, which embed counts. `rank`: the rank whose KV cache to
+  // use.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 

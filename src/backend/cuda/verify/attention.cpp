@@ -22,7 +22,8 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns a decode step: one row per sequence, at each of these positions. (A chunk is 256 positions.)
+// Returns the runs of a decode step: one row per sequence, each at one of these positions. Many cases choose
+// positions next to an edge of a page (32 positions) or of a chunk (256 positions).
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});
@@ -285,7 +286,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
 }
 
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  if (c.has_trees()) return;  // steps with draft trees have no tiles (step_input.cpp)
+  if (c.has_trees()) return;  // attend_tiles() never gets rows of draft trees (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);

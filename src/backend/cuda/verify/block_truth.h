@@ -22,7 +22,8 @@ struct WarpProducts {
 // product uses.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
-// Store a code (container, E4M3 or nibble) for column k of A or row k of B. The old code there must be 0.
+// put_a() stores a code in column k of A, put_b() in row k of B. The code is E4M3, 4-bit E2M1, or E2M1 in an
+// 8-bit container. The old code in that place must be 0.
 void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code);
 void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code);
 void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);

@@ -72,8 +72,9 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Return the distance between a format's numbers near x. From 6 on, the distance of E2M1 is 4: 6 is the
-// largest number, and with MXFP4's smaller scale, values up to 8 are rounded to 6.
+// The next three functions return the distance between adjacent numbers of a format near x. For E2M1 from 6
+// on, the distance counts as 4: kernels round values up to 8 to 6, the largest number, so an error of up
+// to 2 is allowed.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {

@@ -27,7 +27,7 @@ struct AttendCase {
   int window;  // number of positions that a row sees, its own included; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // queries are multiplied by it; the larger it is, the more one position dominates
+  float sharpness{8};  // factor of all queries; with a larger factor, one position dominates the softmax more
   float sink{0};       // the heads' sinks are logits within 1 of this number
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
@@ -44,7 +44,7 @@ struct CacheRow {
   int position;
   int run;
   int slot;               // slot of the row's own K and V
-  std::vector<int> path;  // slots of the positions before the row, in order (draft_tree.h)
+  std::vector<int> path;  // slots of the last positions up to the row's own, in order (PlaceInRun::path)
 };
 
 // The cache with the pages that the rows of all runs see. Positions before a run hold random data; all other

@@ -42,7 +42,8 @@ class Comparison {
   // Compares a number that the kernel has rounded to E4M3: allows half an E4M3 step more than `bound`.
   // `expected` is limited to +-448, the range of E4M3.
   void near_e4m3(const Element& element, float actual, double expected, double bound);
-  // Compares a number that the kernel has rounded to a multiple of `step`; half a step is allowed too.
+  // Compares a number that the kernel has rounded to a multiple of `step`: allows half a step more than
+  // `bound`.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);
   }

@@ -142,7 +142,8 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
 }
 
-// Requires that project() gives the bits of `expected` after a short attention too.
+// Runs project() with attended_chunks = 1, as after a short attention. Requires the same bits as in
+// `expected`.
 void check_after_short_attention(Comparison& comparison, const Subject& subject, ProjectArgs args,
                                  const std::vector<float>& expected) {
   const DeviceArray<float> parts(expected.size());
@@ -314,7 +315,7 @@ class TestRouter {
   DeviceGroups groups_;
 };
 
-// Launches route with computation of the norm. Checks x and the norm, and returns the norm.
+// Launches route() with arguments that let it also compute the norm. Checks x and the norm. Returns the norm.
 Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
                             const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
   const int T = args.num_tokens, H = args.hidden;

@@ -55,9 +55,9 @@ class PlacesInTurn {
 // Returns a step number, even or odd, so that cases use either of the two buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the number of bytes that follow the rows in the step's input. With up to 4 rows, these are more
-// bytes than embed's threads copy in one iteration. The seed adds up to 3 words of 4 bytes, so that the
-// number of words is not always a multiple of 4.
+// Returns the number of bytes that follow the rows in the step's input: 20,004 per row, for up to 4 rows.
+// These are more bytes than embed's threads copy in one iteration if the step has up to 4 rows. The number is
+// a multiple of 4, but with 1 to 3 rows not of 16. Seeds that are no multiple of 4 add up to 3 words.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
@@ -131,7 +131,8 @@ void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs,
   outputs.expect_poison(comparison, "output", sizeof(StepOutput));
 }
 
-// Compares the rows in GPU memory. embed must have filled in the tokens that the previous step chose.
+// Compares the rows that embed has copied to GPU memory with the expected rows. Where the host does not know
+// a token, embed must have filled in the token that the previous step chose.
 void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::vector<uint8_t>& input_after) {
   const auto& [rows, results, tokens] = step_rows;
   for (size_t t = 0; t < rows.size(); ++t) {

@@ -17,7 +17,7 @@ std::vector<uint16_t> bits_of(const Activations& x) {
 
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
-    return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
+    return DeviceArray<uint16_t>(normed.size());  // poison: the kernel must not read this array
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }

@@ -35,8 +35,8 @@ class KernelInput {
   Activations multiplied_;
 };
 
-// Scratch memory of project_blocks(), which stores codes there, and then scales. compare_scratch() compares
-// every byte.
+// room_for_blocks() returns scratch memory for project_blocks(), which stores codes there and scales after
+// them. compare_scratch() compares every byte of `scratch` with `expected`.
 DeviceArray<float> room_for_blocks(const HostBlocks& blocks);
 void compare_scratch(Comparison& comparison, const std::vector<float>& scratch, const HostBlocks& expected);
 

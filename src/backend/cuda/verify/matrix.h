@@ -21,7 +21,8 @@ struct BlockProducts {
 };
 
 // Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest difference from the kernel's
-// numbers. The slack of inputs is 0; a kernel that computes a number may round it to the next bfloat16.
+// numbers. It is 0 for numbers that the kernel reads. If the kernel computes and rounds a number itself, it
+// may round to an adjacent bfloat16.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)

@@ -13,7 +13,7 @@ namespace {
 // Shapes around the kernels' granularities: tiles of 64 columns, segments of up to 5 tiles, MXFP4 blocks of
 // 32 columns, strips of 16 rows, passes of 8 tokens (64 for more than 16 tokens). The list has partial tiles
 // and strips, token counts off by one, and the sizes of gpt-oss. 33,000 rows of 45 tiles have more sums than
-// a CTA holds; 65 tokens with 8 experts have more pairs than the threads that group them.
+// a CTA holds. 65 tokens with 8 experts each have more pairs than the CTA that groups them has threads.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512, kWideTokens}},

@@ -23,8 +23,8 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
 // If B has the single 1, `row` is a row of A, and a column of D shows the place.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// Return the operands of products in which A (or B) has a single 1: one product for each place of a code in
-// the registers of a warp.
+// single_codes_in_a() and single_codes_in_b() return the operands of products in which A (or B) has a single
+// 1: one product for each place of a code in the registers of a warp.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -52,7 +52,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// Returns operands A and B of ones. D's elements start with different numbers.
+// Returns operands A and B of ones. D's elements start with the numbers 0 to 127.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {

@@ -1,4 +1,4 @@
-// Runs block-scaled products of given registers on the GPU.
+// Runs block-scaled products on the GPU. Operands and sums are given as the registers of warps.
 #pragma once
 
 #include <vector>

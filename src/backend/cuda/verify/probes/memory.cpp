@@ -73,9 +73,10 @@ ProbeFinding probe_shared_memory() {
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
 
-// If a GPU shares the host's memory, cudaMemGetInfo() counts the page cache as used, so free_device_bytes()
-// returns the host's available bytes. Such a GPU reads managed memory at three fifths of the speed of
-// cudaMalloc() memory.
+// Reports whether the GPU shares the host's memory, how much memory is free, and what the GPU can do with
+// managed and pageable memory. If memory is shared, cudaMemGetInfo() counts the page cache as used, so
+// free_device_bytes() returns the host's available bytes. A GPU with shared memory reads managed memory at
+// three fifths of the speed of cudaMalloc() memory.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,
