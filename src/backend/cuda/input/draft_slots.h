@@ -102,8 +102,8 @@ constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, 
 constexpr int parent_of_row(const DraftRun& run, const ChosenTokens& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Returns whether a draft can follow its parent. A draft can if the step sampled the draft's token from the
-// parent, or sampled no token from the parent, because only this draft can follow.
+// Returns whether a draft can follow its parent: the step sampled the draft's token from the parent's row, or
+// it sampled no token there. It samples none from a row that only one token can follow.
 constexpr bool fits(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();

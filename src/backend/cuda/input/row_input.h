@@ -45,7 +45,7 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // Returns the token. Call it only if the source is kKnown, which is 0, so that no bits need to be removed.
+  // Returns the token. Call it only if the source is kKnown: its bits are 0, so `bits` is the token itself.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 

@@ -85,8 +85,8 @@ std::vector<AttendCase> attend_cases() {
   // Adds rows of 32, 33 and 66 chunks. A CTA that merges chunks alone takes 32 at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Adds rows of 79 and 73 chunks, which several CTAs merge through the mailbox, each for one head. A CTA
-  // merges at most 72 chunks at a time (kTileChunks).
+  // Adds rows of 79 and 73 chunks, which several CTAs merge through the mailbox. Each of these CTAs merges
+  // all chunks of one head at a time, in batches of up to 72 chunks (kTileChunks).
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // Adds a row of 12 chunks, which several CTAs merge, in a step with rows of one chunk.
@@ -220,7 +220,7 @@ int max_chunks_of(const AttendCase& c) {
 }
 
 // Puts the keys and values of all rows into the cache on the host, computes attention over this cache, and
-// compares a kernel's outputs `actual`, [T, Nq D], with the result.
+// compares a kernel's outputs `actual`, [T, query heads * D], with the result.
 void check_attended(Comparison& comparison, Step& step, const std::vector<float>& sinks,
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);

@@ -1,4 +1,4 @@
-// Makes operands of block-scaled products on the GPU by the code that the kernels use.
+// Makes operands of block-scaled products on the GPU, with the device functions that the kernels call.
 #pragma once
 
 #include <cstdint>
