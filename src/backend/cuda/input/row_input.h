@@ -52,7 +52,7 @@ struct TokenInput {
 struct alignas(16) RowInput {
   TokenInput token;
   // The row's position. If the token's source is kDraftChain, embed() computes the position. Until then the
-  // field is 0 for the token before the chain's drafts, and n for draft n - 1 of the chain.
+  // field is 0 for the token before the chain's drafts, and n for the chain's n-th draft.
   int32_t position;
   // Index in StepInput::page_ids at which the ids of the row's pages begin, minus the page table's
   // first_page. So position p is in page page_ids[full_pages + p / kPagePositions]; in sliding layers,

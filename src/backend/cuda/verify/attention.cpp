@@ -94,8 +94,8 @@ std::vector<AttendCase> attend_cases() {
   // Adds values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Adds rows of which each CTA takes several chunks. The last chunk has one page, eight pages or another
-  // number of pages.
+  // Adds rows with more chunks than the launch has CTAs for a row, so each CTA takes several chunks. A row's
+  // last chunk has one page, eight pages or another number of pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});

@@ -13,9 +13,9 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// `value`: 2^exponent. `low` and `high`: bounds of a kernel's result, which is at most 1. A kernel's exponent
-// differs by at most `error` plus its rounding error, kUlp * |exponent|. A kernel's exp2 errs by at most
-// 2 ulp (PTX ISA: ex2.approx.ftz.f32); power() allows 4 ulp.
+// `value`: 2^exponent. `low` and `high`: bounds of a kernel's result; `high` is at most 1. A kernel's
+// exponent differs by at most `error` plus its rounding error, kUlp * |exponent|. A kernel's exp2 errs by at
+// most 2 ulp (PTX ISA: ex2.approx.ftz.f32); power() allows 4 ulp.
 struct Power {
   double value, low, high;
 };
@@ -36,7 +36,7 @@ double head_reference(double sink) {
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// The product q . k, which is an exponent of 2, because queries include kQueryFactor.
+// The score q . k. The softmax uses it as an exponent of 2, because queries include kQueryFactor.
 struct Score {
   double value, error;
 };

@@ -22,9 +22,9 @@ struct HostBlocks {
   double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
-// Scales of a block of 32 elements, of which each of four lanes holds 8 in a kernel. For MXFP4 the kernel
-// takes the one of two scales with the smaller sum of squared errors. scales_of_block() adds the errors of
-// the four lanes in the kernel's order, so it takes the same scale.
+// Scales of a block of 32 elements. In a kernel, each of four lanes holds 8 of them. For MXFP4 there are two
+// candidates, and the kernel takes the scale with the smaller sum of squared errors. scales_of_block() adds
+// the errors of the four lanes in the kernel's order, so it takes the same scale.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;

@@ -30,8 +30,8 @@ double relative_bound(const Strips& strips) {
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// Returns the error bound of block-scaled products. If an activation has two terms, their magnitudes may add
-// up to three times the activation's, if the first term is E4M3's smallest number. The twin takes 32
+// Returns the error bound of block-scaled products. The magnitudes of an activation's two terms may add up to
+// three times the activation's, if the first term is E4M3's smallest number. The twin takes 32
 // columns per step, with two mma.m16n8k16 instructions of 18 truncations each, and rounds its running sum
 // once per step. The accuracy of the block-scaled mma instruction is undocumented. Its sums are assumed to
 // keep 13 bits of the largest product or addend, as sums of FP8 products do on Ada and Hopper. The bound for
