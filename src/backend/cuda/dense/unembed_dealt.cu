@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // Largest number of units (segments of strips) that the CTA's warps have in the slots of their rings or
-  // will prefetch next.
+  // Largest number of units (segments of strips) that the CTA's warps have found in the table but not yet
+  // multiplied: those in the slots of the rings, and the unit that each warp prefetches next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);
