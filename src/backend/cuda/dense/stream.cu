@@ -81,7 +81,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill rounds the product before it adds
+      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill also rounds the product before the addition
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
                 row = hands.strip_of(strip) * kStripRows + strip_row;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, strip_row, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill kernels round the product too
+      if constexpr (layout == Layout::kE4m3)  // rounds the product, as the prefill kernels do
         sum = __fmul_rn(load_now(weights.row_scales + row), sum);
       args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;
     }

@@ -160,7 +160,7 @@ class NormWeights {
         });
       }
     }
-    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had made them: the order of
+    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had computed them: the order of
     // summation then does not depend on the number of warps of the CTA.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
@@ -178,7 +178,7 @@ class NormWeights {
     }
   };
 
-  // Computes the norms of rows from their sums of squares, stores them, and zero-pads them to whole tiles.
+  // Normalises rows by means of their sums of squares, stores them, and pads them with zeros to whole tiles.
   template <int at_once, typename Visit>
   __device__ void store(const NormInput& args, const Rows<at_once>& rows,
                         const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {

@@ -177,8 +177,8 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() requests the first `ahead` slots of the ring; fill_ring(), called after the activations
-  // were requested, requests the other slots.
+  // start_prefetch() prefetches the first `ahead` slots of the ring. Call fill_ring() after the activations
+  // were requested: it prefetches the remaining slots.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
