@@ -26,8 +26,8 @@ constexpr int graph_rows(int num_tokens) {
 }
 
 // Smallest number of attention rows of a rank with its own KV cache; padding rows are added to reach it. With
-// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row repeats the
-// step's first row, with K and V in a spare page.
+// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row has the
+// activations of the step's first row, and its K and V are in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
 // The shape of a step determines the kernels that the step launches, and their grids. Steps of equal shape
