@@ -1,6 +1,6 @@
 // append() writes K and V of a step's rows to the KV cache before attention. For tiled attention, it also
-// writes the rotated queries. append() runs only in steps in which rows of one sequence attend to each other;
-// in other steps attend_rows() writes K and V.
+// writes the rotated queries. A layer of the model runs it only in steps in which rows of one sequence attend
+// to each other; in other steps attend_rows() writes K and V.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/activations.h"

@@ -33,8 +33,10 @@ struct RopeInput {
   float concentration;
 };
 
-// append() writes rope(k) and v of every row to the row's KV cache slot (StepInput). It runs only in steps
-// in which rows of one sequence attend to each other; in other steps attend_rows() writes k and v.
+// append() writes rope(k) and v of each row to the row's KV cache slot (StepInput), except for rows with slot
+// -1. A layer of the model runs it only in steps in which rows of one sequence attend to each other; in other
+// steps attend_rows() writes k and v. The draft head also runs it, for its own cache; `parts` then has only k
+// and v (num_heads = 0).
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv(): q, k and v of each row

@@ -20,7 +20,7 @@ enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
-  bool is_crowded{false};        // whether the grid has at least 3 times the CTAs that are resident at once
+  bool is_crowded{false};        // whether the grid has at least 3 * kAttendCtas CTAs per SM
   bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if not, the last to finish does
 };
 

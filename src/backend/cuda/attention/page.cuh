@@ -68,7 +68,8 @@ struct KvCodec<KvFormat::kE4m3> {
   }
 };
 
-// Rope: rotates elements i and i + kHalf of a head by an angle that is proportional to the row's position.
+// Rope: rotates elements i and i + kHalf of a head by an angle that is proportional to the row's position,
+// and multiplies them by the factor RopeInput::concentration.
 struct Rotation {
   float cosine, sine;
   __device__ Rotation(const RopeInput& rope, int i, int position) {

@@ -77,9 +77,10 @@ struct PageRegisters {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
   // load_keys() and load_values() call keys_from(position, element) with the place of the lane's first load:
-  // a position in the page, and an element of its key. keys_from() returns a function f(positions, elements).
-  // f returns the address `positions` positions and `elements` elements after the first. The arguments of f
-  // are compile-time constants, so the lane computes only one address for all its loads.
+  // a position in the page, and the number of elements from the start of this position's key to the load.
+  // keys_from() returns a function f(positions, elements), which returns the address that is `positions`
+  // positions and `elements` elements after the first load. The arguments of f are compile-time constants, so
+  // the lane computes only one address for all its loads.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -157,8 +158,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // The operands of the next page are loaded before the products of the current page. If the chunk has no
-  // next page, the loaded operands are not used.
+  // The operands of the next page are loaded before the current page is multiplied. If the chunk has no next
+  // page, the loaded operands are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
@@ -239,9 +240,8 @@ class WarpPages {
   }
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
   // whether any head has its own softmax reference on this page. `reference`: head_reference() of head g =
-  // lane / 4. The row must see at least one position of the page. Scores of positions that the row does not
-  // see become -inf; pages that the row sees as a whole skip this code. Loads the next page's keys as soon as
-  // the key registers are free.
+  // lane / 4. The row must see at least one position of the page; the scores of positions that it does not
+  // see become -inf. Loads the next page's keys as soon as the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     // Registers a0 and a2 of the A operands of four mma.m16n8k16, each over 16 of a head's 64 elements. Row g
     // of A is head g. Registers a1 and a3 (rows 8 to 15) are zero (mma_upper()).
@@ -269,7 +269,7 @@ class WarpPages {
               position < share_.seen.first || position > share_.seen.last)
             scores[n][c] = -INFINITY;
     }
-    if (has_end) {  // Slots of later positions are not written yet, and may hold NaN.
+    if (has_end) {  // Slots of later positions are not written yet, and may hold NaN: 0 * NaN is NaN.
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll

@@ -2,8 +2,8 @@
 // key/value head with the query heads that share it, and one or more chunks of eight pages. Each of the CTA's
 // eight warps computes the exponentials of one page of a chunk; then the warp computes 8 columns of the
 // chunk's output (row_pages.cuh). The keys and values of the next chunk are loaded as soon as the current
-// chunk's registers are free. Scores and outputs are tensor-core products with 16 rows: the upper 8 rows are
-// the (up to 8) query heads, the lower 8 are zero. The warp and chunk of a page depend only on the row's
+// chunk's registers are free. Scores and outputs are computed by mma.m16n8k16: the upper 8 rows of A are the
+// (up to 8) query heads, the lower 8 are zero. The warp and chunk of a page depend only on the row's
 // position, so a row gets the same bits in every batch.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/launch.h"
@@ -168,9 +168,9 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
 }
 
 // The kernel of attend_rows(). `in_trees`: whether the step has draft trees. If so, a row may see its last
-// positions along a path (RowPath); if not, position p has slot p. `in_trees` changes only where keys and
-// values are read. `num_ctas`: CTAs that must fit on an SM. `group_heads`: query heads per key/value head.
-// The host computes this number, because a division in the kernel is slow.
+// positions along a path (RowPath); if not, position p has slot p. `in_trees` changes only the addresses from
+// which keys and values are read. `num_ctas`: CTAs that must fit on an SM. `group_heads`: query heads per
+// key/value head. The host computes this number, because a division in the kernel is slow.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {

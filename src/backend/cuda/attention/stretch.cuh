@@ -48,8 +48,9 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
   // A part of a tile must have at least one page, so two cuts in the same tile must differ. They do if a
-  // stretch costs at least two chunks plus kTileCost: rounding to whole chunks moves a cut back by less than
-  // one chunk or, near the end of a tile, by less than two chunks.
+  // stretch costs at least two chunks plus kTileCost: it then contains at least two chunks of pages, even if
+  // it also pays the fixed cost of the tile. Each cut is then moved back by less than two chunks: to the end
+  // of a chunk and, near the end of the tile, to last_end.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

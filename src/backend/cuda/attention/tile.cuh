@@ -1,11 +1,12 @@
 // Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
-// of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's products
-// have 16 rows: the upper 8 are the (up to 8) query heads of the warp's first row, the lower 8 those of its
-// second row. A lane holds sums[n][2 * half + i] of a product, for head g of the warp's first row (half = 0)
-// or second row (half = 1), in column 8 n + 2 t + i, where g = lane / 4 and t = lane % 4.
+// of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's mma have
+// 16 rows (in wgmma_tiles.cu, 16 of the 64 rows of a wgmma): the upper 8 are the (up to 8) query heads of the
+// warp's first row, the lower 8 those of its second row. Of the results, a lane holds sums[n][2 * half + i]:
+// head g of the warp's first row (half = 0) or second row (half = 1), in column 8 n + 2 t + i, where g =
+// lane / 4 and t = lane % 4.
 //
 // Sums are added in the same order as in attend_rows(), so the results have the same bits (page.cuh): the
-// pages of a chunk in one chain of products, then the chunks in order.
+// pages of a chunk in one chain of mma, then the chunks in order.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -142,7 +143,7 @@ struct Tile {
 };
 
 // A lane's two rows of a tile: index in the step, position, and first position that the row sees. If the
-// tile has fewer than 24 rows, the missing rows repeat the tile's last row, and their results are not
+// tile has fewer than kTileRows rows, the missing rows repeat the tile's last row, and their results are not
 // stored.
 class TileLane {
  public:
@@ -158,11 +159,11 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers for the four products of queries and keys. Each product sums over 16
-  // columns. These 16 columns are, as in attend_rows(), the first or the last 4 columns of each of four
-  // adjacent pieces of 8 columns. `in_order`: whether the 16 columns are in ascending order in the product.
-  // If not, lane t (= lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous
-  // in a key.
+  // Loads the lane's A registers for the four mma (or wgmma) that multiply queries and keys. Each sums over
+  // 16 columns of a head. These 16 columns are, as in attend_rows(), the first or the last 4 columns of each
+  // of four adjacent pieces of 8 columns. `in_order`: whether the mma takes the 16 columns in ascending
+  // order. If not, lane t (= lane % 4) takes the columns of piece t, so that the lane's B registers are
+  // contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;

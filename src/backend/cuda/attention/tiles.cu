@@ -1,8 +1,9 @@
 // Prefill attention by mma.sync, for every GPU family. Each CTA computes one tile (tile.cuh). Pages are
 // copied to stages in shared memory, and every warp reads each stage.
 //
-// Work: 4 x 64 FLOP per query head, row and position. A warp multiplies with a page's keys and values in 32
-// mma.m16n8k16, which take as long as reading their B operands from shared memory (256 bytes each).
+// Work per query head, row and position: 4 x 64 FLOP (64 multiplications and 64 additions with the key, the
+// same number with the value). A warp multiplies with a page's keys and values in 32 mma.m16n8k16, which take
+// as long as reading their B operands from shared memory (256 bytes each).
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -114,8 +115,8 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// Computes sums += exponentials * [v | 1]: products with the values v in `stage`, and with ones, which sum
-// the exponentials.
+// Computes sums += exponentials * [v | 1]: multiplies with the values v in `stage`, and with a column of ones
+// to sum the exponentials.
 __device__ void add_values(const uint8_t* stage, const Exponentials& exponentials, float (&sums)[9][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll

@@ -5,20 +5,22 @@
 // shared memory, as far ahead as the stages allow, so that the warpgroups need not wait for each other.
 //
 // In an iteration, a warpgroup multiplies 64 rows (8 rows of the tile x 8 heads) with 64 positions:
-//   scores[64, 64] = q[64, 64] k[64, 64]           4 products of n = 64, 128 clocks
+//   scores[64, 64] = q[64, 64] k[64, 64]           4 wgmma of n = 64, 128 clocks
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
-//   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
+//   sums[64, 72] += exponentials[64, 64] [v | 1]   4 wgmma of n = 72, 144 clocks
 // The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
 // rescaling and no separate sum. A thread executes about 250 instructions per iteration, among them 32 that
-// subtract R, 32 that compute exponentials, and 16 that round. If products and exponentials overlapped
-// completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
+// subtract R, 32 that compute exponentials, and 16 that round. If wgmma and exponentials overlapped
+// completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per query head, row and
+// position (64 multiplications and 64 additions with the key, the same number with the value).
 //
 // The results have the bits of attend_rows() (rows.cu). In rows.cu, a lane loads 8 adjacent columns of a key
-// for two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
-// columns. In this file, keys are copied to the stages in half pieces of 4 columns, ordered so that the same
-// 16 columns are contiguous for a product. The order of these 16 columns may differ from rows.cu: it does not
-// change the bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied
-// with 72 columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
+// for two mma, so each mma sums over the first or the last 4 columns of each of four pieces of 8 columns. A
+// wgmma must sum over the same 16 columns, and reads 16 contiguous columns. So keys are copied to the stages
+// in half pieces of 4 columns, ordered so that the 16 columns of each wgmma are contiguous. The order of
+// these 16 columns may differ from rows.cu: it does not change the bits (docs/decisions/0014). The columns of
+// values keep their order. Exponentials are multiplied with 72 columns: 64 columns of values, and 8 columns
+// of ones, which sum the exponentials.
 //
 // docs/decisions/0024 describes the limits of the main loop (in PartLoop) and the variants that were dropped.
 #include <algorithm>
@@ -67,9 +69,9 @@ constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileT
 
 #if NIBBLE_WGMMA
 
-// The pages of a tile that one CTA processes: `num_pages` pages of the tile, from its page number
-// `first_page` on, in `num_steps` iterations of kStepPages pages. The last iteration may include pages that
-// no row sees. `first_stage`: number of the first iteration's stage, counted from the start of the kernel.
+// The pages of a tile that one CTA processes: `num_pages` pages from page number `first_page` of the tile on,
+// in `num_steps` iterations of kStepPages pages. The last iteration may include a page that no row sees.
+// `first_stage`: number of the first iteration's stage, counted from the start of the kernel.
 struct TilePages {
   const Tile& tile;
   int first_page, num_pages, num_steps;
@@ -78,8 +80,9 @@ struct TilePages {
 
 // Loads the eight positions of each page that are assigned to a warp. In a stage, the key or value of a
 // position is a row of eight 16-byte pieces; piece p of row r is stored at place p ^ (r % 8) of the row. A
-// lane loads piece p of several rows. From one row to the next, the lane adds the distance of the rows to its
-// address, and flips the bits of the place in which r % 8 changes.
+// lane loads the same piece of several rows (or the same half piece, copy()). To get the piece's address in
+// the next row, the lane adds the distance between the rows, and flips in the piece's place the bits in which
+// r % 8 differs.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -127,7 +130,7 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Signals that a stage is full. Products read shared memory through the async proxy, to which earlier
+  // Signals that a stage is full. wgmma reads shared memory through the async proxy, to which earlier
   // writes must first be made visible. The loading warps do that, because they have time to spare.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
@@ -163,8 +166,8 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Keys are copied in half pieces (4 columns). In the stage, the columns that one product reads are
-    // contiguous (see the top of this file).
+    // Keys are copied in half pieces (4 columns), because the 16 columns that one wgmma reads, contiguous in
+    // the stage, are half pieces from four different pieces (see the top of this file).
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -422,8 +425,8 @@ class PartLoop {
     softmax.take(page_of(0));
     int step = 0;
     // The address and state of the next stage are read before the exponentials are computed: between the last
-    // exponential and the next product, each instruction costs time. The vote of is_rare() costs no time,
-    // because the next scores are then being multiplied. After the last iteration, next_keys is not used.
+    // exponential and the next wgmma, each instruction costs time. The vote of is_rare() costs no time,
+    // because it runs while wgmma computes the next scores. After the last iteration, next_keys is not used.
     uint32_t next_keys = keys_of(1);
     bool is_next_full = stages_.is_full(stage_of(1));
 #pragma unroll 1
@@ -438,7 +441,7 @@ class PartLoop {
     }
     // The same iterations with join(), from the first that needs join() to the end of the part. Their code is
     // separate, because the compiler would spill if join() returned into the loop above. Other warps of the
-    // warpgroup may still be in that loop, so both loops start the same products in the same order.
+    // warpgroup may still be in that loop, so both loops start the same wgmma in the same order.
     const bool joins = softmax.is_rare();
 #pragma unroll 1
     for (; joins && step + 1 < num_steps_; ++step) {
@@ -465,7 +468,7 @@ class PartLoop {
     stages_.wait_until_full(stage_of(step));
     start_scores(keys_of(step), queries_, softmax.scores);
   }
-  // Multiplies the exponentials of iteration `step` with its values, and waits for all products.
+  // Multiplies the exponentials of iteration `step` with the iteration's values, and waits for all wgmma.
   __device__ void finish_outputs_of(int step, const StepSoftmax& softmax, TileSums& sums) const {
     start_outputs(values_of(step), softmax.exponentials, sums.chunk);
     wait_for_products<0>();

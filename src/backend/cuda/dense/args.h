@@ -96,8 +96,8 @@ struct UnembedArgs {
   // Distance in floats between rows of `logits`. It exceeds weights.rows if `weights` is only one rank's
   // share of V.
   int row_stride{weights.rows};
-  // [1 + kMostDeals], for unembed_dealt(): the number of finished CTAs, then one counter per pass that gives
-  // CTAs their next strips (dealt.cuh); all are zero between launches
+  // [1 + kMostDeals], for unembed_dealt(): the number of finished CTAs, then one counter per pass, from which
+  // CTAs get their next strips (dealt.cuh). All are zero between launches.
   unsigned* deals{nullptr};
 };
 inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(); each has a counter

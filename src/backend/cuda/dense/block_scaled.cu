@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kQuantiseThreads)
   store_eight<format>(args.to, row, eight, is_there, numbers);
 }
 
-// Returns block-scaled rows at the start of `memory`, which has room for bytes_of_rows().
+// Returns block-scaled rows at the start of `memory`, which must have bytes_of_rows() bytes.
 BlockRows rows_at(void* memory, BlockFormat format, int num_rows, int cols) {
   BlockRows rows{format, cols, static_cast<uint8_t*>(memory), nullptr};
   // A row's codes are whole tiles of 32 bytes or more, so the scales are aligned.

@@ -18,8 +18,8 @@
 
 namespace nibble::cuda {
 
-// Returns the number of strips of a hand. For gpt-oss a hand is 92 KB in BF16 and in E4M3, which an SM reads
-// in 2.7 us.
+// Returns the number of strips of a hand. In gpt-oss a hand has 92 KB, both in BF16 and in E4M3. An SM of an
+// H200 reads 92 KB in 2.7 us.
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {

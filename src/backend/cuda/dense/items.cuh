@@ -111,8 +111,9 @@ class DenseSums {
       // __fmul_rn rounds the product before the addition, as in decoding; an FMA would not.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // The first of two parts is stored in `out`, without x and bias. To load x here would delay this warp and
-    // the other warps of its warpgroup, whose strips are cut at other tiles.
+    // The first of two parts is stored in `out`, without x and bias. Loading x here would make this warp wait
+    // in the middle of its strip. With wgmma the other warps of its warpgroup would then wait for this warp,
+    // although their strips are not cut at the same tile.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
@@ -142,8 +143,9 @@ class DenseSums {
 
  private:
   // Calls f(n, i, half, element) for each existing sum [n][i] of tiles [first, last); `element` is the sum's
-  // element of the array [T, rows]. A pointer advances from token to token: to compute each address from n
-  // and i took 64 times 20 instructions at the end of an item of qkv (docs/decisions/0014).
+  // element of the array [T, rows]. A pointer advances from token to token: when each address was computed
+  // from n and i, each of a lane's 64 sums took 20 instructions at the end of an item of qkv
+  // (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
@@ -160,8 +162,8 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  // The number of tokens, counted from the lane's first token, to store in row g = lane / 4 ([0]) and in row
-  // g + 8 ([1]); 0 if the matrix has no such row.
+  // counts_[half] is for row lane / 4 + 8 * half of the strip: the number of tokens from the lane's first
+  // token to the last token of the item; 0 if the matrix does not have this row.
   int counts_[2];
   size_t place_;
   float bias_[2], scale_[2];

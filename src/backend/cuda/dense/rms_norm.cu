@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Normalises this CTA's token. Stores the normalised row in global memory and, padded with zeros to whole
-// tiles, in `row` in shared memory.
 using NormRow = __nv_bfloat16[kMaxHidden];
+// Normalises this CTA's token. Stores the normalised row in global memory and, padded with zeros to whole
+// tiles, in the shared-memory array `row`.
 template <int ahead>
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
@@ -30,8 +30,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// Each CTA handles one token. If there are more tokens than SMs, two CTAs share an SM: one loads while the
-// other adds up, and each has half the registers for loads in flight.
+// Each CTA handles one token. If there are more tokens than SMs, two CTAs share an SM: one can load while
+// the other computes. Each of the two has half the registers, so it loads half the data at once (`ahead`).
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {

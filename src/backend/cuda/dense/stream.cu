@@ -81,7 +81,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill rounds the product before it adds
+      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill also rounds the product before the addition
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,
@@ -108,9 +108,9 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// The kernel of qkv(). If the CTA's first strip begins in the share of the CTA before it, that CTA stores
-// part 0 of the strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros
-// as part 1.
+// The kernel of qkv(). If the CTA's first strip begins in the previous CTA's share, the previous CTA stores
+// part 0 of the strip's sums, and this CTA stores part 1. For a strip that is all in its share, a CTA stores
+// the sums as part 0, and zeros as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Returns whether each ring of project() prefetches one slot fewer until attention has ended. The reason:
-// while attention still runs, its reads queue after the prefetches. With FP8 weights and up to 4 chunks per
+// Returns whether each ring of project() prefetches one slot fewer until attention has ended. The reason: the
+// reads of attention, if it still runs, queue after the prefetches. With FP8 weights and up to 4 chunks per
 // row, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
 // chunks it gained nothing. With other weights, it made steps of one row slower: by 0.8 % in BF16, and by
 // 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).

@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // Largest number of units (segments of strips) that the CTA's warps have in the slots of their rings or
-  // will prefetch next.
+  // Largest number of units (segments of strips) that the CTA's warps have found in the table but not yet
+  // multiplied: those in the slots of the rings, and the unit that each warp prefetches next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
                 row = hands.strip_of(strip) * kStripRows + strip_row;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, strip_row, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill kernels round the product too
+      if constexpr (layout == Layout::kE4m3)  // rounds the product, as the prefill kernels do
         sum = __fmul_rn(load_now(weights.row_scales + row), sum);
       args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;
     }

@@ -142,7 +142,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
 }
 
 // Computes W x + residual, where W is `weights`, and returns where the result is. Stores each sum in `parts`
-// as one number, or as two numbers that its reader adds. `x` must be stored row by row.
+// as one number, or as two numbers that the reader of the sum must add. `x` must be stored row by row.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;

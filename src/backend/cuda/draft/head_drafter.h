@@ -1,5 +1,5 @@
 // Runs a draft head after each step of the model. See reference/draft_head.h for the formulas,
-// backend/draft_chain.h for what a step requests and gets, and input/draft_slots.h for how the device finds
+// backend/draft_chain.h for the slots and chains of a step, and input/draft_slots.h for how the device finds
 // where drafts begin.
 //
 // The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host: the
@@ -32,7 +32,7 @@ struct HeadWorkspace {
   // layer's input. Each feature and each sum is stored in one or two parts.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
-  // For N chains: the layer's input, and the activations of the operations after it.
+  // For N chains: the layer's input, and the results of the operations that follow.
   __nv_bfloat16 *chain_input{nullptr}, *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};

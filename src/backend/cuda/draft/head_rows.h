@@ -36,9 +36,9 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 // place_drafts() finds where draft chains begin, and fills in the outputs `slots`, `kv_slots`, `chain_rows`
 // and `starts`.
 struct PlaceDraftsArgs {
-  const DraftRun* runs;  // [num_runs]: rows and outputs of each run
+  const DraftRun* runs;  // [num_runs]: the step's runs (rows of one sequence)
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: limit for drafts
+  int num_chains, num_drafts, max_position;  // num_drafts: per chain; max_position: the largest of a draft
   DraftSlot* slots;  // [T], output: for each row, the next token and the chain that begins after it
   // [T], output: each row's position in the head's KV cache, or -1 for a rejected draft of a tree. The
   // pointer is null if the step has no draft trees.
@@ -63,7 +63,7 @@ struct DraftInputArgs {
   const DraftSlot* slots;
   const SampleResult* chosen;  // [chains]: the token that each chain drafted last, as an id of the head
   const int* tokens;           // [draft vocabulary]: the model's id for each id of the head
-  __nv_bfloat16* z;            // [rows, 2 H], output, or null
+  __nv_bfloat16* z;            // [rows, 2 H], output; null: only chain_z is stored
   // At rows where a chain begins or continues, draft_input() also stores z in `chain_z`, and f (or norm(f),
   // if norm_before_residual) in `residual`.
   bool norm_before_residual;

@@ -25,8 +25,8 @@ struct HeadWeights {
   DeviceBuffer storage;
 };
 
-// Throws InputError if no kernel supports the head's shapes, or if a row of its activations needs too much
-// shared memory.
+// Throws InputError if no kernel supports the head's shapes, or if a row of activations needs too much shared
+// memory.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
 // Returns the device bytes of the head's weights, without those that it shares with the model

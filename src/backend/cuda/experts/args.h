@@ -16,7 +16,7 @@ struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I]: the bias b; gate and up alternate
   int hidden, intermediate;
-  float limit;  // swiglu() clamps its gate input to at most this, its linear input to +- this
+  float limit;  // swiglu() clamps its gate input to at most `limit`, its linear input to +- `limit`
 };
 
 // experts_up() computes gated = swiglu(W[e] normed + b[e]) for each pair of a token and a chosen expert e.

@@ -17,8 +17,8 @@ namespace nibble::cuda {
 namespace {
 
 // A block of 32 results of experts_up comes from four strips, which four adjacent warps compute. A strip has
-// the gate and up rows of 8 units (intermediate elements of the expert).
-// The warps gather the results in shared memory, [columns of the item, 32], and quantise them from there.
+// the gate and up rows of 8 units (intermediate elements of the expert). The warps gather the results in
+// shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -59,7 +59,8 @@ class Gathered {
 };
 
 // The kernel of experts_up. Four adjacent warps synchronize to gather a block, so all four or none must have
-// a strip. This holds because items start at multiples of 12 strips, and matrices consist of whole blocks.
+// a strip. This holds because an item starts at a multiple of Shape::kStrips strips (a multiple of 4), and a
+// matrix has a multiple of 4 strips (whole blocks).
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -1,7 +1,7 @@
 // Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs (of a token and
-// an expert), with a block of rows of the group's expert. Items of a group are adjacent, so L2 serves the
-// group's activations. If an expert has two groups, their items are adjacent too, and L2 also serves the
-// weights.
+// an expert), with a block of rows of the group's expert. CTAs process items with adjacent indices at about
+// the same time. The items of a group are adjacent, so most reads of the group's activations hit in L2. If an
+// expert has two groups, their items are adjacent too, so reads of the weights can also hit in L2.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -21,19 +21,19 @@ struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// Returns the column of the item to which this lane's pairs[part] belongs.
+// Returns the column (index in the item) whose pair this lane holds in pairs[part].
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// The items of all groups, which are read from memory. wgmma kernels read the groups before the previous
-// launch has ended. The groups are complete by then: the launch that ranks experts writes them, then come the
-// launches gather, experts_up and experts_down. Each of these launches waits for the previous one before it
-// lets the next one start, and a launch starts once every CTA of the previous launch has allowed the start
-// (pdl.cuh). So when experts_up or experts_down starts, all CTAs of gather have seen the end of the ranking.
-// __ldcg reads from L2, because L1 may be stale.
+// The items of all groups. wgmma kernels read the groups before the previous launch has ended. The groups are
+// complete by then: the launch that ranks experts writes them, then come the launches gather, experts_up and
+// experts_down. Each of these launches waits for the previous one before it lets the next one start, and a
+// launch starts once every CTA of the previous launch has allowed the start (pdl.cuh). So when experts_up or
+// experts_down starts, all CTAs of gather have seen the end of the ranking. Groups are read by __ldcg, from
+// L2, because L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // L2 evicts the weights first: a group reads them only once
@@ -51,7 +51,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // pairs past the group's end are loaded, not used
+    for (int part = 0; part < item.kParts; ++part)  // entries after the group's last pair are not used
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }

@@ -90,9 +90,10 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Computes results from the sums of units: adds up the segments of each strip, and gives kRows values per
-// strip and column. prepare(strip, row) prefetches biases. take(strip, row, column, prepared, sum) stores a
-// value; sum(row) returns the sum of a row of the strip.
+// Computes results from the sums of units: adds up the segments of each strip, and calls take() for kRows
+// values per strip and column. take(strip, row, column, prepared, sum) computes and stores a value.
+// `prepared` is the result of prepare(strip, row), which loads the value's biases. sum(r) returns the sum of
+// row r of the strip.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:

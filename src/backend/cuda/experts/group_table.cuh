@@ -24,9 +24,10 @@ struct Group {
   }
 };
 
-// The groups of a step. The first 32 are loaded at once, one per lane, because a load takes as long as
-// streaming a strip. If the step has few pairs (are_matched()), this class groups them itself, one pair per
-// lane: the first lane whose pair has an expert then holds that expert's group.
+// The groups of a step. The first 32 are loaded together, one per lane. If each were loaded only when it is
+// needed, every group would cost a wait that is as long as the streaming of a strip. If the step has few
+// pairs (are_matched()), this class groups them itself, one pair per lane: the first lane whose pair has an
+// expert then holds that expert's group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {

@@ -52,9 +52,11 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 }
 
 struct ExpertsDownLaunch {
-  bool is_single{false};  // whether the step has one token, each of whose experts has its own CTAs
+  bool is_single{false};  // whether the step has one token; if so, each of its experts has its own CTAs
   bool has_all{true};     // whether this rank holds all experts; read only for one token
-  bool has_two{false};    // whether the activations of two groups fit in shared memory (GroupRows)
+  // Whether shared memory holds the activations of two groups (GroupRows). Only with several tokens whose
+  // routing arrives in a mailbox.
+  bool has_two{false};
   // How unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne.
   unsigned slope{0};
   dim3 grid{};

@@ -139,7 +139,7 @@ class SlotRouting {
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
   float logit_{-INFINITY};  // logit of the token's chosen expert number lane_; -infinity until it is chosen
-  int of_lane_{0};          // unless has_all: the token's chosen expert number lane_
+  int of_lane_{0};          // the token's chosen expert number lane_; not used if has_all
 };
 
 // The kernel for one token. `has_all`: whether this rank holds all experts.

@@ -246,12 +246,14 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = units.last;
   }
-  // A CTA without strips must also wait: this launch must not end before the previous launch.
+  // A CTA without strips must also wait. If no CTA had strips and none waited, this launch could end before
+  // the previous one. The next launch waits only for the end of this launch, so it would continue too early.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
 // The kernel of experts_down(). `is_single`: whether the step has one token. `has_all`: whether this rank
-// holds all experts. `has_two`: whether the activations of two groups fit in shared memory (GroupRows).
+// holds all experts. `has_two`: whether shared memory holds the activations of two groups (GroupRows); only
+// with several tokens whose routing arrives in a mailbox.
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

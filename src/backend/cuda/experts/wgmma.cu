@@ -29,11 +29,11 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. 16-byte
-// pieces change places, because the swizzle depends on the row modulo 8. With kBatchColumns a group often has
-// only two or three pairs, so all threads share the pieces of each pair. To save time, threads load the
-// group's data before they know whether the group exists. The kernel takes 2.4 us; with one thread for each
-// of 16 pairs it took 6.4 us (16 rows of gpt-oss-120b on an H200).
+// Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. A 16-byte
+// piece moves to another place in its row, because the swizzle depends on the row's index modulo 8. With
+// kBatchColumns a group often has only two or three pairs, so all threads share the pieces of each pair. To
+// save time, threads load the group's data before they know whether the group exists. In a step of 16 rows of
+// gpt-oss-120b on an H200, the kernel takes 2.4 us; with one thread per pair it took 6.4 us.
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // A lane has the results of one unit of the expert (one of its I intermediate elements) in two
-          // adjacent columns. The lane swaps a value with the lane of the adjacent g, so that each lane has
-          // two adjacent units of one column, which it stores together.
+          // A lane has the results of one unit (intermediate element of the expert) in two adjacent columns.
+          // Lanes with g = 2 k and 2 k + 1 swap a value. Then each of them has two adjacent units of one
+          // column, and stores them together.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

@@ -43,9 +43,9 @@ struct MadeDrafts {
   const int* tokens;            // [draft vocabulary]: the model's id for each token id of the head
 };
 
-// Returns `row` with the token and position that its draft chain gives. In the argument, row.position is 0
-// for the token before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token
-// 0 and a position for which it has pages, and its results are not used.
+// Returns `row` with the token and the position that its draft chain gives. In the argument, row.position is
+// 0 for the token before the drafts, and n for the chain's n-th draft. If the chain's drafts are not used,
+// the row gets token 0 and a position for which it has pages; no caller reads the row's results then.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -90,9 +90,10 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token that follows a row from which no token is sampled: the token of the next row, unless that
-// row is a draft of a tree; otherwise DraftRun::next. If that is unknown too, returns the row's own token as
-// a placeholder: a later step computes the draft head's slot of this row again.
+// Returns the token that follows a row from which no token is sampled. This is the next row's token if the
+// run has a next row that is not a draft of a tree. Otherwise it is DraftRun::next. If that is unknown too,
+// returns the row's own token as a placeholder: a later step computes the draft head's K and V of this row
+// again.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
@@ -102,8 +103,8 @@ constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, 
 constexpr int parent_of_row(const DraftRun& run, const ChosenTokens& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Returns whether a draft can follow its parent. A draft can if the step sampled the draft's token from the
-// parent, or sampled no token from the parent, because only this draft can follow.
+// Returns whether a draft can follow its parent: the step sampled the draft's token from the parent's row, or
+// it sampled no token there. It samples none from a row that only one token can follow.
 constexpr bool fits(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();

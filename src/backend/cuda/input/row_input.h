@@ -45,14 +45,14 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // Returns the token. Call it only if the source is kKnown, which is 0, so that no bits need to be removed.
+  // Returns the token. Call it only if the source is kKnown: its bits are 0, so `bits` is the token itself.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 
 struct alignas(16) RowInput {
   TokenInput token;
   // The row's position. If the token's source is kDraftChain, embed() computes the position. Until then the
-  // field is 0 for the token before the chain's drafts, and n for draft n - 1 of the chain.
+  // field is 0 for the token before the chain's drafts, and n for the chain's n-th draft.
   int32_t position;
   // Index in StepInput::page_ids at which the ids of the row's pages begin, minus the page table's
   // first_page. So position p is in page page_ids[full_pages + p / kPagePositions]; in sliding layers,

@@ -40,15 +40,16 @@ struct SamplePosition {
 
 struct SampleRow {
   uint64_t seed;
-  // The option top_p as a share of the total weight, in units of 2^-64, rounded up, minus 1: likeliest tokens
-  // are kept until the sum of their weights exceeds this share.
+  // The option top_p, as ceil(top_p * 2^64) - 1. The likeliest tokens are kept until their share of the total
+  // weight, times 2^64, exceeds this number. Then their share is at least top_p.
   uint64_t top_p;
   Adjustment* adjustments;  // [num_adjustments]: at most one per token
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
-  // A row of the step whose token the host does not know yet; -1: no such row. The device counts that token
-  // as one more output token. If `follows` is set, `adjustments` has space for one more entry, in case no
-  // entry is for that token.
+  // Index of the first row of the sequence's run, if the host does not know that row's token yet because the
+  // previous step samples it; -1: the host knows it, or there are no penalties. For penalties, the device
+  // counts this token as one more output token. If `follows` is set, `adjustments` has space for one more
+  // entry, which the device uses if no other entry is for this token.
   int32_t follows;
   SamplePosition position;  // position of the token to sample
   int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all tokens

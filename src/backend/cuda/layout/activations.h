@@ -48,9 +48,9 @@ static_assert(std::is_trivially_copyable_v<Activations>);
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
 // Returns the place of a column in a cell before swizzling. In a group of 32 columns, column 8 t + 4 m + 2 h
-// + c (t = 0..3; m, h, c = 0, 1) has place 16 m + 8 h + 2 t + c. At this place, wgmma multiplies the column
-// with the weights that lane t of a quad holds for product m (strips.h). The two columns of a pair (c = 0, 1)
-// stay adjacent.
+// + c (t = 0..3; m, h, c = 0, 1) has place 16 m + 8 h + 2 t + c. The group takes two wgmma instructions of 16
+// places each, m = 0 and m = 1. Instruction m multiplies the column at this place with the weights of the
+// same column, which lane t of each quad holds (strips.h). The columns of a pair (c = 0, 1) stay adjacent.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;

@@ -51,10 +51,10 @@ constexpr size_t bytes_of_rows(const BlockRows& rows, int num_rows) {
   return static_cast<size_t>(num_rows) *
          (row_bytes(rows) + sizeof *rows.scales * static_cast<size_t>(num_tiles(rows)));
 }
-// Both functions are for the first terms of columns 8 * `eight` to 8 * `eight` + 7 of a row. place_of_codes()
-// returns the byte offset of their codes in the row's codes; place_of_scale() returns the byte offset of
-// their scale in the row's scales. In MXFP8x2, the codes of the second terms are half a tile after those of
-// the first terms, and the second terms' scale is two bytes after the first terms' scale.
+// `eight` stands for columns 8 * eight to 8 * eight + 7 of a row. place_of_codes() returns the byte offset of
+// their codes in the row's codes; place_of_scale() returns the byte offset of their scale in the row's
+// scales. In MXFP8x2, these are the codes and the scale of the first terms. The codes of the second terms are
+// half a tile after them, and the second terms' scale is two bytes after the first terms' scale.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

@@ -1,8 +1,8 @@
 // Converts the words of a tile (strips.h) to bfloat16 weights, a lane's operands for the tensor cores. MXFP4
-// weights include their scale, so that one sum accumulates a whole segment; mma.sync and wgmma are fastest
-// that way. The product of a code and its scale is exact: a code has two significant bits, and a scale is a
-// power of two (packing rejects scales beyond bfloat16's range). E4M3 weights have a scale per row, which is
-// applied to the sums.
+// weights are multiplied by their scale here. So the mma.sync or wgmma instructions of a segment add to one
+// sum, and no scaling comes between them: that is fastest. The product of a code and its scale is exact: a
+// code has two significant bits, and a scale is a power of two (packing rejects scales beyond bfloat16's
+// range). E4M3 weights have a scale per row, which is applied to the sums.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,14 +18,14 @@ __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   return reinterpret_cast<const uint32_t&>(product);
 }
 
-// A lane's A registers for the two products of a group of 32 columns: m = 0 (`first`) and m = 1 (`second`).
+// A lane's A registers for the two mma.m16n8k16 instructions that multiply a group of 32 columns (strips.h).
 struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers. A masked code, read as bfloat16, is its value times
-// 2^-126; the stored scales include the factor 2^126 that makes up for this. `scales`: the scales of row g =
-// lane / 4 (lower half of the word) and of row g + 8 (upper half).
+// Unpacks a word of MXFP4 codes to four A registers. Shifted and masked, a code is a bfloat16: the code's
+// value times 2^-126. The stored scales include the factor 2^126 that makes up for this. `scales`: the scales
+// of row g = lane / 4 (lower half of the word) and of row g + 8 (upper half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
@@ -38,8 +38,8 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Unpacks E4M3 codes to four A registers. `upper`: word of row g = lane / 4. `lower`: word of row g + 8. A
-// masked code, read as bfloat16, is its value times 2^-120.
+// Unpacks E4M3 codes to four A registers. `upper`: word of row g = lane / 4. `lower`: word of row g + 8.
+// Shifted and masked, a code is a bfloat16: the code's value times 2^-120. kScale makes up for this factor.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
@@ -77,8 +77,9 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// The words of a tile that one lane multiplies. unpack(group, a) gives the A registers a[m] of product m of a
-// group of 32 columns. The codes of MXFP4 and E4M3 are loaded only once, in the constructor.
+// A lane's weights of a tile. unpack(group, a) converts the weights of a group of 32 columns: a[0] and a[1]
+// are the A registers of the two mma.m16n8k16 instructions that multiply the group. The codes of MXFP4 and
+// E4M3 are loaded only once, in the constructor; BF16 weights are loaded by unpack().
 template <Layout layout>
 class TileWords {
  public:

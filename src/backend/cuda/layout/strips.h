@@ -5,7 +5,7 @@
 // contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8
 // (g = lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32
 // columns. The lane multiplies these weights with 16 contiguous bytes of activations per group. Each group
-// takes two products m = 0, 1 of mma.m16n8k16, whose A registers hold these pairs of columns:
+// takes two mma.m16n8k16 instructions, m = 0 and m = 1. Their A registers hold these pairs of columns:
 //
 //  a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //

@@ -61,8 +61,8 @@ class Bf16Lane {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Products of up to 4 sums alternate, because the second product of a sum must wait for the sum's first
-      // product.
+      // The mma instructions of up to 4 sums alternate, because the second mma of a sum must wait for the
+      // first mma of that sum.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {

@@ -64,8 +64,8 @@ class BlockLane {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Products of two sums alternate, because the products of one sum wait for each other. Four sums would
-    // need too many registers.
+    // Instructions of two sums alternate, because an instruction waits for the previous one of the same sum.
+    // Four sums would need too many registers.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {

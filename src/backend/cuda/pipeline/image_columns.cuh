@@ -1,7 +1,7 @@
-// Matrix products of many tokens (pipeline.cuh) on Hopper. The products use wgmma or, if columns are few,
-// mma.sync, which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image
-// (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
-// Two more warps make the copy engine fill the stages: one with weights, the other with activations.
+// Matrix products of many tokens (pipeline.cuh) on Hopper, by wgmma or, if columns are few, by mma.sync,
+// which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h).
+// Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns. Two more warps
+// fill the stages by bulk copies (cp.async.bulk): one warp copies weights, one copies activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
 // the first stages while that kernel ends. So it also reads the items before that kernel has ended
@@ -9,8 +9,9 @@
 // because the warps that empty the stages do wait for the previous kernel.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
-// with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
-// and E4M3 weights have about 4 and 2 times the bytes of MXFP4, so a stage holds one tile of them.
+// with two sets of A registers: while wgmma reads one set (half a tile), the next half tile is unpacked into
+// the other set. BF16 and E4M3 weights have about 4 and 2 times the bytes of MXFP4, so a stage holds only one
+// tile of them.
 //
 // With three warpgroups per CTA, all three read the same copy of the activations. With one warpgroup per CTA,
 // an item has a third of the rows, so a small batch has three times the number of items, which keeps memory
@@ -71,7 +72,7 @@ struct ImageShape {
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
   // multiply_item() is compiled for kStep, 2 kStep, 3 kStep ... tiles of 8 columns. kStep keeps the number of
-  // these variants at 8 or fewer: with more, the compiler makes each product wait for the previous one. The
+  // these variants at 8 or fewer: with more, the compiler makes each wgmma wait for the previous one. The
   // experts' items (MXFP4, three warpgroups) can have any number of columns, so they get more variants than
   // the dense layers' items, most of which are full.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
@@ -214,8 +215,8 @@ struct ImageShape {
       bulk_copy(stages.address() + piece.place, piece.from, piece.num_bytes, stages.full(), policy);
   }
 
-  // Adds the products of one tile: two groups of 32 columns, each with its own A registers. Calls between()
-  // once all products of the previous tile have ended.
+  // Issues the wgmma instructions of one tile: of two groups of 32 columns, each with its own A registers.
+  // Calls between() once all wgmma of the previous tile have completed.
   template <bool first, int tiles, typename Between>
   static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
                                                   float (&sums)[tiles][4], const Between& between) {
@@ -223,7 +224,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // products of the previous tile may still read a[group]
+      if (!first) wait_for_products<1>();  // wgmma of the previous tile may still read a[group]
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -261,7 +262,7 @@ struct ImageShape {
       }
     };
     // For a whole segment the loop has no branch, so the next tile's loads overlap with this tile's
-    // products.
+    // mma instructions.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -290,8 +291,8 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Computes the sums of a segment by wgmma, from stages of one tile each. Releases a stage once the first
-  // products of the next stage are in flight.
+  // Computes the sums of a segment by wgmma, from stages of one tile each. Releases a stage once all its
+  // wgmma have completed; by then the first wgmma of the next stage are in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {

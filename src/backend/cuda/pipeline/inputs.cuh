@@ -92,8 +92,8 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-  // Stores the norm of row token_at(column), in bfloat16, as row `column` of `to`. All threads of the CTA
-  // must call load(), which synchronizes the threads at the end. Calls visit(column, i, x, normed) for
+  // Normalises row token_at(column), and stores it in bfloat16 as row `column` of `to`. All threads of the
+  // CTA must call load(), which synchronizes the threads at the end. Calls visit(column, i, x, normed) for
   // elements 4 i to 4 i + 3 of a row, and when_here() once the terms of the last rows have arrived.
   // `at_once`: number of rows that are computed together. With 512 threads, each row takes 8 registers per
   // thread, and 8 more for each of its terms that is being loaded.
@@ -160,7 +160,7 @@ class NormWeights {
         });
       }
     }
-    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had made them: the order of
+    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had computed them: the order of
     // summation then does not depend on the number of warps of the CTA.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
@@ -178,7 +178,7 @@ class NormWeights {
     }
   };
 
-  // Computes the norms of rows from their sums of squares, stores them, and zero-pads them to whole tiles.
+  // Normalises rows by means of their sums of squares, stores them, and pads them with zeros to whole tiles.
   template <int at_once, typename Visit>
   __device__ void store(const NormInput& args, const Rows<at_once>& rows,
                         const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {
@@ -216,9 +216,9 @@ struct WorkThread {  // the calling thread's index among the num_threads threads
   int index, num_threads;
 };
 
-// Starts to copy row row_at(n) of `from` to row n of `to`, for all n < to.count, padded with zeros to whole
-// tiles. wait_for_rows() waits for the copies. All copies are in flight at once: with copies through
-// registers, 8 rows of 4,096 elements took 5 us longer than one row.
+// Starts to copy row row_at(n) of `from` to row n of `to`, for all n < to.count. Rows of `to` are padded with
+// zeros to whole tiles. wait_for_rows() waits for the copies. All copies are in flight at once; when rows
+// were copied through registers instead, 8 rows of 4,096 elements took 5 us longer than one row.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {

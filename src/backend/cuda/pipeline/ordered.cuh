@@ -5,7 +5,8 @@
 
 namespace nibble::cuda {
 
-// A key is never 0. -0 has the key of +0, so the two compare as equal.
+// Returns the logit's key: the larger the logit, the larger the key. A key is never 0, so callers can use 0
+// for an absent logit. -0 and +0 have the same key.
 __device__ inline uint32_t key_of(float logit) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

@@ -2,12 +2,14 @@
 // wait_for_predecessor() returns, a kernel may read only weights and data of earlier steps; afterwards the
 // kernel sees all writes of earlier kernels (PTX ISA: griddepcontrol).
 //
-// Normally every CTA of a kernel calls let_successor_start() after wait_for_predecessor(). So when a kernel
-// starts, all kernels before the previous one have ended, and the started kernel may read their writes. Thus
-// a kernel may read the step's input, which embed copies, before its own wait, unless the kernel directly
-// follows embed. attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has
-// waited. The next kernel may still read the step's input before its own wait: qkv() precedes attend_rows(),
-// so all kernels before qkv(), including embed, have ended when attend_rows() starts.
+// A kernel starts only once every CTA of the previous kernel has called let_successor_start() or has ended.
+// Normally a CTA makes this call after wait_for_predecessor(). So when a kernel starts, all kernels before
+// the previous one have ended, and the started kernel may read their writes. Thus a kernel may read the
+// step's input, which embed copies, before its own wait, unless the kernel directly follows embed.
+//
+// attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has waited. The next
+// kernel may still read the step's input before its own wait: qkv() precedes attend_rows(), so all kernels
+// before qkv(), including embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -57,8 +59,8 @@ struct LaunchShape {
   size_t shared_bytes{0};
   unsigned cluster_ctas{1};  // CTAs per cluster, along x; chips without clusters ignore it
   // Whether no other CTA may share the SM. The launch then requests more than half of the chip's shared
-  // memory, whatever the budget. Launches with one CTA per SM need this: if two CTAs fit, some SMs get two
-  // and others none, which made experts_down() of one token take a third longer.
+  // memory, even if the budget (Target::budget) is smaller. Launches with one CTA per SM need this: if two
+  // CTAs fit, some SMs get two and others none, which made experts_down() of one token take a third longer.
   bool is_alone{false};
 };
 
@@ -110,8 +112,8 @@ void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// Allows a kernel the largest amount of dynamic shared memory that the chip has, whatever the budget. Call it
-// for kernels whose launches need different amounts.
+// Allows a kernel the largest amount of dynamic shared memory that the chip has, even if the budget
+// (Target::budget) is smaller. Call it for kernels whose launches need different amounts.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_shared_bytes()));

@@ -6,7 +6,7 @@
 //
 // The contraction passes through 3 to 8 stages in at most 98 KB of shared memory. A stage holds one tile of
 // 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
-// family supports. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
+// supported GPU has. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
 // warps have read it. Warps do not wait for each other: while one stores its sums, others use the tensor
 // cores.
 //
@@ -44,7 +44,8 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 // A shape derives from PromptWarps and also defines:
 //  kLayout       layout of the weights
 //  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
-//  kRowBytes, kScaleBytes: bytes of a column's activations in a tile, and of their scales (0 or 4)
+//  kRowBytes, kScaleBytes: bytes of one row of activations (a column of the product) in a tile, and of the
+//                row's scales in a tile (0 or 4)
 //  kStages, kStageBytes, kBytes: a stage holds weights, activations and their scales; kBytes is the CTA's
 //                dynamic shared memory
 //  Rows          activations in global memory. row(i): address of a row. has_piece(p): false if the row ends

@@ -65,7 +65,8 @@ class Ring {
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
-  // Makes all lanes wait until the oldest requested slot is full. Returns the slot's shared-memory address.
+  // Waits until the next slot, in the order of the calls of prefetch(), is full. Returns its shared-memory
+  // address. All lanes must call it.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
     const uint32_t slot = address(slot_);
@@ -176,8 +177,8 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() requests the first `ahead` slots of the ring; fill_ring(), called after the activations
-  // were requested, requests the other slots.
+  // start_prefetch() prefetches the first `ahead` slots of the ring. Call fill_ring() after the activations
+  // were requested: it prefetches the remaining slots.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -291,7 +292,7 @@ class UnitStream {
   const Strips& strips_;
   const Matrices matrices_;
   const unsigned thread_;                 // index in the CTA; a member, because reading threadIdx is slow
-  int last_;                              // end of the range of units; a matrix that ends early lowers it
+  int last_;                              // end of the range of units; find_matrix() can lower it (kMayEnd)
   UnitCursor to_prefetch_, to_multiply_;  // the next unit to prefetch, and the next unit to multiply
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
   int matrix_end_{0};                     // index of the first unit of the matrix after this one

@@ -1,6 +1,7 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
-// The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
-// code, so that tests without a GPU can include it. CUDA code includes it too, so it must compile as C++17.
+// The choice changes no bit of a result: for every choice, one warp sums a whole segment, in the same order.
+// This header has no device code, so that tests without a GPU can include it. CUDA code includes it too, so
+// it must compile as C++17.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +45,8 @@ inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
 // Returns the number of elements from one token's row of activations to the next in shared memory. The 32
-// extra elements put the rows into different banks.
+// extra elements (64 bytes) shift each row by 16 banks: lanes that read two adjacent rows at once then access
+// different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));

@@ -8,7 +8,7 @@
 namespace nibble::cuda {
 
 // Reduces over all 32 lanes, most distant first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce
-// adds adjacent lanes first and leaves the result in one lane.
+// is not used, because it adds adjacent lanes first, and leaves the result in only one lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
   namespace groups = cooperative_groups;

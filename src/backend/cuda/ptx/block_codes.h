@@ -1,4 +1,4 @@
-// Operands of block-scaled products (block_mma.cuh), on host and device: the order of codes in a lane's
+// Operands of a block-scaled mma (block_mma.cuh), on host and device: the order of codes in a lane's
 // registers, and how MXFP4 weights (layout/strips.h) are unpacked into that order. A (weights) has 16 rows, B
 // (activations) 8 tokens; g = lane / 4, t = lane % 4. "Columns" below means columns of the contraction.
 //
@@ -10,7 +10,7 @@
 //           columns 8 t + {0..7}. a2, a3: these rows in columns 32 + 8 t + {0..7}. b0: token g in the columns
 //           of a0. b1: token g in the columns of a2.
 //
-// Within a block of 32 columns, any order that A and B share gives the same product. A lane's eight adjacent
+// Within a block of 32 columns, any order that A and B share gives the same result. A lane's eight adjacent
 // columns 8 t + c, with c = 4 m + 2 j + h (bits m, j, h), go to the places that are cheapest to unpack:
 //
 //  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
@@ -30,7 +30,7 @@ inline constexpr int kLargestScale{128}, kScaleOffset{126};
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
 
 inline constexpr int kBlockCols{32};  // columns that share one scale
-// Returns the number of columns of the contraction that one product sums.
+// Returns the number of columns of the contraction that one mma sums.
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
 constexpr int place_of(BlockForm form, int c) {  // returns the place (0 to 7) of column c of a lane's eight
@@ -52,7 +52,7 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks a lane's two MXFP4 words (layout/strips.h) of a group of 32 columns to A registers of kMxfp8.
+// Unpacks a lane's two MXFP4 words (layout/strips.h) of a block of 32 columns to A registers of kMxfp8.
 // Takes 19 instructions for 16 codes: the words' bytes are interleaved first, so that shifts move codes only
 // within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
@@ -66,7 +66,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// Unpacks a lane's four MXFP4 words of a tile, two per group of 32 columns, to A registers of kMxfp4.
+// Unpacks a lane's four MXFP4 words of a tile, two per block of 32 columns, to A registers of kMxfp4.
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -76,11 +76,11 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// Returns the register of A's scales that this lane must pass to a product of a tile. `word`: the tile's
-// scale word for rows g and g + 8 (layout/strips.h). Lane t = 0 of a quad passes the scales of row g, lane t
-// = 1 those of row g + 8; the hardware ignores the other lanes. Bytes 0 and 2 are for columns 0-31 of the
-// tile, 1 and 3 for columns 32-63. Every stored byte is at least kScaleOffset, so the subtraction never
-// borrows.
+// Returns the register of A's scales that this lane must pass to the mma of a tile. `word`: the tile's
+// scale word for rows g and g + 8 (layout/strips.h). Of the four lanes of a quad, lane t = 0 passes the
+// scales of row g, lane t = 1 those of row g + 8; the hardware ignores the other two. Bytes 0 and 2 are for
+// columns 0-31 of the tile, 1 and 3 for columns 32-63. Every stored byte is at least kScaleOffset, so the
+// subtraction never borrows.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

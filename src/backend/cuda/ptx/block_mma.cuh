@@ -1,13 +1,13 @@
-// A warp's block-scaled product on sm_120a and sm_121a: D += (A times its scales) (B times its scales).
+// A warp's block-scaled mma on sm_120a and sm_121a: D += (A times its scales) (B times its scales).
 //
 //  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   1 scale per 32 columns
 //  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales per 64 columns
 //
-// Scales are E8M0 bytes, four per register. A product of kMxfp8 uses one byte b (the parameter a_byte or
-// b_byte); a product of kMxfp4 uses bytes b and b + 1, for columns 0-31 and 32-63. So a register serves four
-// products of kMxfp8 (b = 0 .. 3) or two of kMxfp4 (b = 0, 2). Lane 4 (m % 8) + m / 8 provides the scales of
-// row m of A, lane 4 n those of column n of B; other lanes are ignored. Products are added to D in the order
-// of calls; `nibble verify` measures how the hardware rounds them, which is undocumented.
+// Scales are E8M0 bytes, four per register. An mma of kMxfp8 uses one byte b (the parameter a_byte or
+// b_byte); an mma of kMxfp4 uses bytes b and b + 1, for columns 0-31 and 32-63. So a register serves four mma
+// of kMxfp8 (b = 0 .. 3) or two of kMxfp4 (b = 0, 2). Lane 4 (m % 8) + m / 8 provides the scales of row m of
+// A, lane 4 n those of column n of B; other lanes are ignored. The results are added to D in the order of
+// calls; `nibble verify` measures how the hardware rounds them, which is undocumented.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@
 
 namespace nibble::cuda {
 
-// Checks at compile time that a product may use bytes a_byte and b_byte of its scale registers.
+// Checks at compile time that an mma may use bytes a_byte and b_byte of its scale registers.
 template <BlockForm form, int a_byte, int b_byte>
 struct BlockBytes {
   static constexpr int kStep{form == BlockForm::kMxfp8 ? 1 : 2};
@@ -37,7 +37,7 @@ struct BlockBytes {
   static_assert(b_byte >= 0 && b_byte < 4 && b_byte % kStep == 0);
 };
 
-// Computes the same product as block_mma(), by mma_f16(), for GPUs without the block-scaled instruction
+// Computes the same as block_mma(), but by mma_f16(), for GPUs without the block-scaled instruction
 // (block_mma_twin.h).
 template <BlockForm form, int a_byte, int b_byte>
 __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
@@ -89,7 +89,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// Computes the product of block_mma<kMxfp8>() without scales. Leaves `d` unchanged on GPUs without the
+// Computes the same as block_mma<kMxfp8>(), but without scales. Leaves `d` unchanged on GPUs without the
 // instruction below.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],

@@ -1,9 +1,10 @@
-// Emulates a block-scaled product (block_mma.cuh), from the same registers, on GPUs without the block-scaled
-// instruction. For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then
-// scaled in float32. Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14,
-// E4M3 into value * 2^-8. In a kMxfp8 container (block_codes.h), an E2M1 code has bits 5-2. Like the
-// hardware, the emulation reads bits 5-0, so a code in wrong bits gives a wrong result here too. NaN codes of
-// E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
+// Emulates a block-scaled mma (block_mma.cuh) on GPUs without this instruction. The operands are in the same
+// registers as for the instruction. For each block of 32 columns, two float16 mma.m16n8k16 compute the sum,
+// which is then scaled in float32. Shifts and masks turn codes (also subnormals) into float16: E2M1 into
+// value * 2^-14, E4M3 into value * 2^-8. In a kMxfp8 container (block_codes.h), an E2M1 code occupies bits
+// 5-2 of a byte. Like the hardware, the emulation reads bits 5-0, so a code in the wrong bits gives a wrong
+// result here too. NaN codes of E4M3 do not occur: a block with a NaN has the NaN scale and codes 0
+// (quantise_block.h).
 #pragma once
 
 #include <cstdint>
@@ -26,15 +27,14 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// halves_of_e2m1() and halves_of_e4m3() return values times 2^-14 and 2^-8. This function returns the factor
-// that corrects a sum of products: 2^22 for E2M1 times E4M3 (kMxfp8), 2^28 for E2M1 times E2M1 (kMxfp4).
+// halves_of_e2m1() returns values times 2^-14, halves_of_e4m3() values times 2^-8. This function returns the
+// factor that corrects a sum of A B: 2^22 for E2M1 times E4M3 (kMxfp8), 2^28 for E2M1 times E2M1 (kMxfp4).
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// Operands of the two float16 products that replace one block of 32 columns. The first product takes bytes 0
-// and 2 of every word, the second bytes 1 and 3. The order of columns does not matter, because A and B have
-// the same order.
+// Operands of the two float16 mma for one block of 32 columns. The first mma takes bytes 0 and 2 of every
+// word, the second bytes 1 and 3. The order of columns does not matter, because A and B have the same order.
 struct HalfOperands {
-  uint32_t a[2][4], b[2][2];  // [product][register]
+  uint32_t a[2][4], b[2][2];  // [mma][register]
 };
 constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], const uint32_t (&b)[2],
                                      int block) {

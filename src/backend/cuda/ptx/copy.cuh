@@ -17,7 +17,7 @@ __device__ inline uint32_t shared_address(const void* shared) {
 __device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Makes barriers visible to the copy engine. Call it in the thread that called init_barrier(). Other threads
+// Makes barriers visible to bulk copies. Call it in the thread that called init_barrier(). Other threads
 // of the CTA may use the barriers once they have synchronised with this thread.
 __device__ inline void fence_barrier_init() {
 #if __CUDA_ARCH__ >= 900
@@ -29,15 +29,16 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
-// Arrives at the barrier, and makes its current phase also wait for num_bytes of bulk copies. Call it only
-// if kHasBulkCopies.
+// Arrives at the barrier, and makes the barrier's current phase also wait for num_bytes of bulk copies. Call
+// it only if kHasBulkCopies.
 __device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)
                : "memory");
 #endif
 }
-// Makes this thread arrive once all its earlier cp.async copies have completed. Returns at once.
+// Makes this thread arrive at the barrier once all its earlier cp.async copies have completed. Returns at
+// once.
 __device__ inline void arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
@@ -92,8 +93,8 @@ __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {
                : "memory");
 }
 
-// end_copies() ends a group of this thread's cp.async copies. wait_for_copies() waits until at most the last
-// `later` groups are in flight.
+// end_copies() makes all cp.async copies of this thread since its previous call one group. wait_for_copies()
+// waits until at most the last `later` groups are in flight.
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_copies() {
@@ -109,7 +110,7 @@ inline constexpr bool kHasBulkCopies{false};
 // L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst suits data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Starts a copy of num_bytes (a multiple of 16) by the copy engine. Call it in one thread.
+// Starts a bulk copy of num_bytes (a multiple of 16), which the TMA unit executes. Call it in one thread.
 // arrive_and_expect() must announce these bytes to the barrier. Does nothing before sm_90. The destination is
 // in shared::cta: for shared::cluster, ptxas would emit a call of a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
@@ -124,7 +125,7 @@ __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] 
 #endif
 }
 
-// Starts a prefetch of num_bytes (a multiple of 16) to L2 by the copy engine. Does nothing before sm_90.
+// Starts a prefetch of num_bytes (a multiple of 16) to L2 by the TMA unit. Does nothing before sm_90.
 __device__ inline void bulk_prefetch([[maybe_unused]] const void* from, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(num_bytes));

@@ -27,7 +27,8 @@ __device__ inline uint32_t dynamic_shared_bytes() {
 
 // Programmatic dependent launch (griddepcontrol). The two functions below do nothing before sm_90.
 
-// Waits until all earlier launches have ended. The writes of these launches are then visible.
+// Waits until the previous launch has ended. If all launches call this function, all earlier launches have
+// then ended, and their writes are visible.
 __device__ inline void wait_for_dependencies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,10 +1,10 @@
-// Products of a warp on the tensor cores: d += A B, summed in float32. block_mma.cuh has products with
-// scales.
+// mma.sync instructions: a warp computes d += A B on the tensor cores, summed in float32. block_mma.cuh has
+// those with scales.
 #pragma once
 
 #include <cstdint>
 
-// NIBBLE_FP8_MMA is 1 if mma.sync multiplies FP8 in hardware. On sm_90, the compiler emulates such products.
+// NIBBLE_FP8_MMA is 1 if mma.sync multiplies FP8 in hardware. On sm_90, the compiler emulates this.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else

@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Returns, in all four lanes, the bits of the block's largest magnitude.
+// Returns, in all four lanes of the block, the bits of the block's largest magnitude.
 __device__ inline uint32_t block_largest(const float (&x)[8]) {
   uint32_t largest = largest_magnitude(x);
   largest = max(largest, __shfl_xor_sync(~0u, largest, 1));

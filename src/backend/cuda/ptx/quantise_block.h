@@ -1,4 +1,4 @@
-// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 adjacent elements share
+// Quantises activations to the formats of the block-scaled mma (block_mma.cuh): 32 adjacent elements share
 // the scale 2^(byte - 127). Rounds to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A
 // block with an infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
@@ -7,9 +7,9 @@
 //  two terms   A value is the sum of two MXFP8 numbers (MXFP8x2). The first term keeps 4 of the 8 significant
 //              bits of a bfloat16, the second the other 4. The second scale is 2^-4 of the first: the first
 //              term's error, at most 16 times the first scale, is then at most 256 times the second, below
-//              E4M3's 448 (with 2^-5: 512). A bfloat16 of at least 2^-6 times the first scale is exact; that
-//              is at most 2^-13.8 times the block's largest magnitude. Smaller numbers have an error of at
-//              most 2^-14 times the first scale.
+//              E4M3's 448 (with 2^-5: 512). A bfloat16 of at least 2^-6 times the first scale is exact; this
+//              bound is at most 2^-13.8 times the block's largest magnitude. Smaller numbers have an error of
+//              at most 2^-14 times the first scale.
 //  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that, whichever gives the smaller sum of
 //              squared errors.
 //
@@ -51,8 +51,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
-// Returns whether a block needs codes. `largest`: bits of the block's largest magnitude. A block of zeros, or
-// with an infinity or a NaN, does not need codes: all of them are 0.
+// Returns whether a block's codes must be computed. If not, all of them are 0: the block has only zeros, or
+// has an infinity or a NaN. `largest`: bits of the block's largest magnitude.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
 // Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its

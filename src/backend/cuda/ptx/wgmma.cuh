@@ -1,12 +1,13 @@
-// Products of a warpgroup on Hopper (wgmma): 64 rows of A (16 per warp) by n columns of B, summed over 16
-// columns of the contraction. A comes from registers, as for mma.m16n8k16; B is in shared memory. The sums
-// have the bits of n / 8 products mma.m16n8k16 in the same order: `nibble verify` checks this for every
-// kernel that uses wgmma.
+// wgmma of Hopper: a warpgroup computes d += A B with A [64, 16] (16 rows per warp) and B [16, n]. A comes
+// from registers, as for mma.m16n8k16; B is in shared memory. wgmma and mma.m16n8k16 give the same bits if
+// they add the same products of A and B to d in the same order: `nibble verify` checks this for every kernel
+// that uses wgmma.
 //
-// wgmma_bf16() takes B column by column, from a multiple of 1,024 bytes on: a column takes 128 bytes, the 64
-// elements of a tile, and 16-byte piece p of column c is stored as piece number p ^ (c % 8) of the column.
-// wgmma_bf16_by_rows() takes B row by row, with 72 columns: 64 of them take 128 bytes per row, with piece p
-// of row r stored as piece number p ^ (r % 8), and the last 8 columns are stored elsewhere.
+// wgmma_bf16() takes B column by column, from a multiple of 1,024 bytes on: a column takes 128 bytes, which
+// hold the 64 elements of four wgmma (16 rows of B each). 16-byte piece p of column c is stored as piece
+// number p ^ (c % 8) of the column. wgmma_bf16_by_rows() takes B row by row, with 72 columns: the first 64
+// take 128 bytes per row, with piece p of row r stored as piece number p ^ (r % 8), and the last 8 columns
+// are stored elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +22,29 @@ namespace nibble::cuda {
 
 #if NIBBLE_WGMMA
 
-// Orders earlier ordinary accesses to registers (A and sums) before the products that follow.
+// Orders earlier ordinary accesses to registers (A and sums) before the wgmma that follow.
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// end_products() ends a group of products. wait_for_products() waits until at most the last `later` groups
-// are in flight. Until a group has ended, its A registers and sums must not be accessed.
+// end_products() makes all wgmma since its previous call one group. wait_for_products() waits until at most
+// the last `later` groups are in flight. The A registers and sums of a group must not be accessed until the
+// group has completed.
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes data that threads stored in shared memory, or copied there with cp.async, visible to later products.
-// Call it in the thread that stored the data, or, after waiting for the data, in the thread that issues the
-// products.
+// Makes data that threads stored in shared memory, or copied there with cp.async, visible to later wgmma.
+// Call it in the thread that stored the data, or, after waiting for the data, in the threads that issue the
+// wgmma.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Returns the lower word of the descriptor of B stored column by column. `address`: shared address of the
-// first of the 16 columns of the contraction. To move the start of the columns by 16 n bytes, add n to the
-// word. The upper word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8). Adding
-// to the lower word alone saves 64-bit operations: a twelfth of a kernel's instructions for a batch.
+// Returns the lower word of the descriptor of B stored column by column. `address`: shared address of B's
+// first row in its first column. To move this address by 16 i bytes, add i to the word. The upper word is
+// constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8) and is not computed: 64-bit
+// additions and the moves around them took a twelfth of the instructions of a kernel that multiplies a batch.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// Returns the lower word of the descriptor of B stored row by row. The last 8 columns are at `last_columns`,
-// which must be above `address`.
+// Returns the lower word of the descriptor of B stored row by row (wgmma_bf16_by_rows()). The first 64
+// columns of B begin at shared address `address`, the last 8 at `last_columns`, which must be the higher one.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }

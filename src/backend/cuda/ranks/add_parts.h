@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// add_parts() computes out = x + part 0 + part 1 + ... in this order, in float32. The result has the same
-// bits as that of the kernels in sum.h.
+// add_parts() computes out = x + part 0 + part 1 + ... in this order, in float32. The kernels in sum.h
+// compute the same bits.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // 1 to 8: a token's experts (kMaxExpertsPerToken) or the ranks (kMaxRanks)

@@ -9,7 +9,8 @@
 namespace nibble::cuda {
 
 // Whether a launch sends this rank's data to the other ranks, waits for the data of the other ranks, or both.
-// Ranks on one GPU run one after another, so all of them launch kSend before any launches kWait.
+// Launches of ranks that share a GPU run one after another, so a launch must not wait for data that a later
+// launch sends. Such ranks all launch kSend before any of them launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {

@@ -43,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Returns a mask: bit p is set if this rank has part p of the row. Missing parts count as zeros. All weights
-// are loaded at once, because a part can be loaded only after its weight has arrived.
+// Returns a mask: bit p is set if this rank has part p of the row. Missing parts count as zeros. A part can
+// be loaded only after its weight has arrived. All weights are loaded at once, so the parts wait only once.
 __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -57,7 +57,7 @@ __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   return here;
 }
 
-// Returns a row's index in SumTerms::parts; -1: this rank has no parts of the row, which count as zeros.
+// Returns a row's index in SumTerms::parts; -1 if this rank has no parts of the row, and adds 0.
 __device__ inline int part_row(const SumTerms& terms, int row) {
   return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }

@@ -19,7 +19,8 @@ struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
   std::vector<Share> shares;  // share of each rank, in rank order
-  // Set if each rank is a process. send_tokens() then does nothing: the next step's input has the tokens.
+  // Set if each rank is a process. NcclSum::send_tokens() then does nothing: the next step's input contains
+  // the tokens.
   std::shared_ptr<const RankLinks> links{};
 };
 

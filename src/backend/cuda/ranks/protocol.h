@@ -1,14 +1,15 @@
 // Messages between ranks: their places in an inbox, and their tags. The kernels of this folder use this
-// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. CUDA code includes
-// this header, so it must compile as C++17.
+// header. So does tests/backend/cuda/ranks/protocol_test.cpp, in which host threads take the place of GPUs.
+// CUDA code includes this header, so it must compile as C++17.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
-// rows. Sums use the two slots of an inbox in turn. Two slots are enough. Sum n + 1 overwrites sum n - 1,
-// which all ranks have read by then: a rank sends sum n + 1 after it has all ranks' terms of sum n, and each
-// rank sends those terms after it has read sum n - 1.
+// rows. Sums use the two slots of an inbox in turn. Two slots are enough, although the words of sum n + 1
+// overwrite those of sum n - 1: a rank sends its terms of sum n + 1 only after it has received all ranks'
+// terms of sum n, and each rank has sent those only after it had read all terms of sum n - 1.
 //
 // All-reduce of more rows, by owners: ranks send their terms of a row to its owner, which returns the sum to
-// all ranks. When all rows have returned, every owner has read this rank's terms, so one slot is enough.
+// all ranks. Once a rank has received the sums of all rows, every owner has read this rank's terms. The rank
+// may then overwrite them with its terms of the next sum, so one slot is enough.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,13 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxRanks{8};
-// Up to this number of rows, sums use tagged words (a float and a tag). Tagged words need no fence and cross
-// the link once, but for R rows of H numbers each of N ranks sends (N - 1) R H words of 8 bytes. With owners,
-// a rank sends (N - 1) / N R H terms of 4 bytes, and the same number of results of 2 bytes. For NVLink (387
-// GB/s), N = 2 and H = 2,880: words take 3 us + 0.060 us per row, owners 10 us + 0.022 us per row, equal at
-// 188 rows. For 3, 4 and 8 ranks the times are equal at 78, 48 and 18 rows. Slower links lower these numbers
-// of rows, so tagged_rows() is not larger than them.
+// Up to this number of rows, sums use tagged words (a float and a tag). Such sums have less latency: tagged
+// words need no fence, and results need no second transfer. However, for R rows of H numbers, each of N ranks
+// sends (N - 1) R H words of 8 bytes. In sums by owners, a rank sends only (N - 1) / N R H terms of 4 bytes,
+// and the same number of results of 2 bytes. For NVLink (387 GB/s), N = 2 and H = 2,880, a sum by words takes
+// 3 us + 0.060 us per row, and a sum by owners 10 us + 0.022 us per row. The two times are equal at 188 rows;
+// for 3, 4 and 8 ranks, at 78, 48 and 18 rows. With slower links, they are equal at fewer rows, so
+// tagged_rows() does not exceed these numbers.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // Largest number of rows of one sum, which decides the size of an inbox. Steps of more rows run several sums
 // per half layer.
@@ -39,9 +41,9 @@ constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
 constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }
-// Returns the n-th row that this rank does not own, or a row past the last one. n is below most_owned() *
-// (num_ranks - 1). With more than two ranks, consecutive n have different owners, which spreads the load over
-// the links.
+// Returns the n-th row that this rank does not own, or a row past the last one. n must be below
+// most_owned() * (num_ranks - 1). With more than two ranks, the rows of consecutive n have different owners,
+// so that a rank sends over all its links at the same time.
 constexpr int others_row(int n, int rank, int num_ranks) {
   return n / (num_ranks - 1) * num_ranks + (rank + 1 + n % (num_ranks - 1)) % num_ranks;
 }

@@ -33,7 +33,7 @@ struct SumLaunch {
   int num_rows() const { return std::min(kSumRows, num_tokens - first_row()); }
 };
 
-// Some outputs of a step: `count` outputs, from output number `first` on. `count` is at most kOutputRows.
+// The outputs `first` to `first` + `count` - 1 of a step. `count` is at most kOutputRows.
 struct OutputRange {
   int first, count;
 };

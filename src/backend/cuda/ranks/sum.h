@@ -1,6 +1,7 @@
 // All-reduces and barriers ("meetings") of ranks in a step. Kernels write to the other ranks' memory and poll
-// their own. All ranks add the same terms in rank order, so all get the same bits, whatever other rows the
-// step has. A rank that times out sets Links::failure and continues with incomplete sums.
+// their own. The terms of a row are always added in rank order. So all ranks get the same bits, and the bits
+// do not depend on the step's other rows. A rank that times out sets Links::failure and continues with
+// incomplete sums.
 #pragma once
 
 #include <cuda_bf16.h>

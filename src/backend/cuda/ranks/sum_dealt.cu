@@ -24,9 +24,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
-constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0, limited by registers
-// Number of rows that a CTA sends per fence. With 1 row, 132 CTAs could send at most 430 GB/s, hardly more
-// than the 387 GB/s that the link carries, because a fence takes 2 us.
+constexpr int kPartsAtOnce{2};              // for add_parts(); 3 would need too many registers
+// Number of rows that a CTA sends per fence. A fence takes 2 us. With one fence per row, 132 CTAs could send
+// at most 430 GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -107,7 +107,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
       DealtRow::store(sum, hidden, args.terms.out + at);
-      // From the CTA's second row on, the norm's weights are in L1.
+      // The weights are loaded again for each row; this is fast, because after the CTA's first row they are
+      // in L1.
       const NormWeights<kDealtWarps, 1> norm_weights(args.terms.norm.weights, hidden);
       DealtRow::normalise(args, norm_weights, of_step, normed);
       DealtRow::for_pieces(
@@ -122,8 +123,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp sets the flags, because it has the least work. While its fence waits, the other warps
-    // load the next row.
+    // The last warp sets the flags, because it holds the fewest elements of a row. While its fence waits, the
+    // other warps load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr int kFewThreads{128}, kMeetThreads{256};
 // Warps per CTA and CTAs per SM of sum_words_kernel. All CTAs poll, so all of them must be resident.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0; gpt-oss has 4 parts in all
+constexpr int kPartsAtOnce{3};  // for add_parts(); gpt-oss has up to 1 + 3 parts per row (chosen experts)
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -118,7 +118,7 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
 }
 
 // A CTA sends the terms of every gridDim.x-th row. Then it adds up each of these rows and computes its norm;
-// for this the CTA loads its own parts again, while the other ranks' words arrive.
+// for this the CTA loads this rank's parts again, while the other ranks' words arrive.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {

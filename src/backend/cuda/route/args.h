@@ -19,7 +19,7 @@ namespace nibble::cuda {
 // experts. Each rank numbers its own experts from 0. A pair with another rank's expert is in no group and has
 // weight 0.
 struct Groups {
-  int size;                 // largest number of pairs per group; they share one reading of the weights
+  int size;                 // largest number of pairs per group; a group's weights are read once
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group

@@ -25,7 +25,7 @@ class Ranking {
   }
 
   // Returns the next expert. The lane that holds the expert removes it before the shuffle, so that the next
-  // call can start early.
+  // call need not wait for the shuffle's result.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll

@@ -43,10 +43,11 @@ __device__ int* cleared_counts(const RouteArgs& args) {
 // Returns i / size. Few experts have several groups, so i < size is common and saves a slow division.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
-// Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative
-// number if another rank holds the expert. The order of an expert's pairs may vary; no result depends on it.
-// A thread keeps its first pair (the only one if there are at most `threads` pairs) in registers: reading the
-// pair again would take two more waits for memory.
+// Groups the step's pairs by expert. All threads of one CTA must call it. expert_of(pair) returns the pair's
+// expert, or a negative number if another rank holds the expert. The order of an expert's pairs may vary; no
+// result depends on it. Thread n handles pair n, then every `threads`-th pair after it. It keeps pair n's
+// expert and rank in registers, and need not load them again. If there are at most `threads` pairs, no thread
+// has another pair.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;

@@ -15,7 +15,7 @@ struct SampleArgs {
   const RowInput* input;  // [T]: rows of the step, with tokens and positions
   float* logits;          // [rows, V]: changed by biases and penalties, and restored afterwards
   int vocab;              // at most kMaxVocab
-  bool are_greedy;        // whether every row needs only its likeliest token, which saves a launch
+  bool are_greedy;        // whether every row needs only its likeliest token; sample() then saves a launch
   uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
   unsigned* tickets;      // [rows]: number of finished CTAs; zero between launches
   SampleResult* results;  // [rows], output

@@ -87,8 +87,8 @@ __device__ uint64_t pack(int token, float logit) {
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// The least likely token that top_k or top_p keeps. For most tokens, the logit alone decides whether they are
-// kept.
+// The least likely token that top_k or top_p keeps. All tokens with larger logits are kept, too. Of the
+// tokens with the same logit, those with lower ids are kept.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -119,8 +119,8 @@ using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
-// Terms that a token adds to a sum: One (for top_k) counts the token, Weight (for top_p) gives the token's
-// weight.
+// These functions map a token's logit to the amount that the token adds to a running sum: One (for top_k)
+// returns 1, Weight (for top_p) returns the token's weight.
 struct One {
   float largest;  // the largest logit
   __device__ uint64_t operator()(float) const { return 1; }
@@ -142,8 +142,9 @@ struct Weight {
   }
 };
 
-// Sorts logits into bins of equal width, by their distance from the largest logit. Bins of logits near the
-// largest come first. With many bins, atomic additions to the same bin rarely collide.
+// Sorts logits into kBins bins of equal width, by their distance from the largest logit. Bins of logits near
+// the largest come first. The logits spread over many bins, so threads rarely add to the same bin at the same
+// time, and their atomic additions rarely wait for each other.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -244,7 +245,7 @@ class LogitRow {
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // shift = -1 marks the first pass, by DistanceBins
+    for (int shift = -1;;) {  // -1: the first pass, in which DistanceBins chooses the bins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -271,8 +272,8 @@ class LogitRow {
       }
       share = 0;
       more = place.target - place.before;
-      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. A bin whose
-      // amount is at most 1.5 times the smallest amount of a token holds one token.
+      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. It holds one
+      // token if the bin's amount is at most 1.5 times the smallest amount that a token in the bin can have.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -297,7 +298,7 @@ class LogitRow {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Ctas::kCtas ? Ctas::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must exceed unit * total
+    const Place segment = find(shared_, sum, unit, 1);  // `more` = 1: the sum must exceed unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -309,8 +310,8 @@ class LogitRow {
     }
   }
 
-  // Calls emit(rank, packed) for each token within `bound` (at most kMaxTop), rank 0 for the likeliest. Only
-  // threads of the first CTA call emit().
+  // Calls emit(rank, packed) for each of the tokens (at most kMaxTop) within `bound`. `rank` is 0 for the
+  // likeliest token. Only threads of the first CTA call emit().
   template <typename Emit>
   __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
@@ -320,7 +321,7 @@ class LogitRow {
     Ctas::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // number of likelier tokens, whatever the order in which tokens were found
+    int rank = 0;  // number of likelier tokens; the order of `top` is random
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -444,8 +445,8 @@ class LogitRow {
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
-    // Shared memory has no 64-bit atomic addition, so two 32-bit additions replace it, the second with a
-    // carry.
+    // GPUs have no instruction for 64-bit atomic addition in shared memory: atomicAdd() would compare and
+    // swap in a loop. So this function makes two 32-bit additions, and adds the carry in the second.
     auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
@@ -592,8 +593,8 @@ void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
   launch(gpu, {Operation::kSample, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
   if (args.are_greedy) return;
-  // If all clusters are resident at once, they are faster. Otherwise each further wave of clusters costs its
-  // latency again, so a single CTA takes each row (docs/decisions/0026).
+  // Clusters are faster than single CTAs if all clusters are resident at once. Otherwise each further wave of
+  // clusters costs its latency again, so a single CTA handles each row (docs/decisions/0026).
   if (num_rows * kClusterCtas <= kResidentCtas * gpu.target.num_multiprocessors)
     launch(gpu, {Operation::kSample, "sample"}, sample_kernel<true>,
            {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);

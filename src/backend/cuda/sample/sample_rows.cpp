@@ -88,7 +88,7 @@ void SampleRows::upload(Stream stream) {
     device_masks_ = DeviceBuffer(2 * all_masks);
   }
   // Buffers of masks are allocated here instead of in upload_masks(): by then, other GPUs may already wait
-  // for this GPU, and the allocation would wait for them.
+  // for this GPU, and an allocation, which waits for the other GPUs, would cause a deadlock.
   if (all_masks > 0) {
     std::swap(pinned_masks_, last_pinned_masks_);
     if (pinned_masks_.bytes() < all_masks) pinned_masks_ = PinnedBuffer(2 * all_masks);

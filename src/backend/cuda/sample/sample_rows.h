@@ -25,17 +25,17 @@ class SampleRows {
   }
   // Adds an output row, whose parameters (engine/validate.h) and tokens the caller has validated. `position`:
   // position of the token to sample. If only the device knows the position, the row must have no penalties,
-  // which count output tokens. `follows`: the first row of the output's run, if the host does not know that
-  // row's token yet, because the previous step samples it (Run::ahead). The device then counts this token as
-  // output for penalties.
+  // which count output tokens. `follows`: the first row of the output's run, if the previous step samples
+  // that row's input token (Run::ahead), so that the host does not know the token yet. The device then counts
+  // the token as output for penalties.
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments if any row has adjustments. When step n is uploaded, step n - 2,
   // which used the same pinned buffers, must have ended.
   void upload(Stream stream);
-  // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, and before
-  // the launches of sampling are enqueued: the device runs the step while the host computes masks.
+  // Fills in the masks, and enqueues their copy. Call it after the step's layers are enqueued, and before
+  // sampling is enqueued: the device then computes the layers while the host computes the masks.
   void upload_masks(Stream stream);
 
  private:

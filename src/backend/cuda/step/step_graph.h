@@ -36,8 +36,9 @@ class StepGraphs {
   // `are_on`: if false (--no-graphs), launch() never uses a graph.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Captures the graph for these shapes, unless it exists or graphs are off. If GPUs wait for each other's
-  // launches, call prepare() for all GPUs before the first launch: capturing may wait for running kernels.
+  // Captures the graph for these shapes, unless it exists or graphs are off. If kernels wait for kernels of
+  // other GPUs, call prepare() for all GPUs before the step's first launch: a capture may wait for running
+  // kernels, and these must not be waiting for a launch that comes after the capture.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
     if (are_on_) captured(shapes, stream, enqueue);
   }

@@ -17,8 +17,8 @@ namespace nibble::cuda {
 namespace {
 
 // Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
-// before it extends the parent's path by one slot. Other rows need a whole path, of at most 32 slots: one per
-// draft (speculative/drafter.h).
+// before it extends the parent's path by one slot. Other rows need a whole path: at most 32 slots, one per
+// draft (speculative/drafter.h). So 64 slots per row are more than any tree needs.
 constexpr size_t kPathSlots{64};
 
 // Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
@@ -124,7 +124,8 @@ SamplePosition position_after(const RowInput& input, int row) {
   return SamplePosition::at(input.position + 1);
 }
 
-// Returns the run of a step's padding rows. The token after them is 0, and no chain makes drafts after them.
+// Returns the run of a step's padding rows. The token after the run is given (token 0), not sampled, and no
+// chain makes drafts after it.
 DraftRun padding_run(int first_row, int num_rows, int first_output) {
   return {first_row, num_rows, 0, OptionalIndex::of(0), first_output, 0, OptionalIndex::none(), false};
 }

@@ -1,4 +1,5 @@
-// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory; embed copies it.
+// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory. The step's first
+// kernel, embed, copies it to GPU memory.
 #pragma once
 
 #include <vector>
@@ -25,8 +26,8 @@ constexpr int graph_rows(int num_tokens) {
 }
 
 // Smallest number of attention rows of a rank with its own KV cache; padding rows are added to reach it. With
-// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row repeats the
-// step's first row, with K and V in a spare page.
+// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row has the
+// activations of the step's first row, and its K and V are in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
 // The shape of a step determines the kernels that the step launches, and their grids. Steps of equal shape
@@ -100,8 +101,8 @@ struct TreeOfStep {
 // the steps whose embed was enqueued. Batches without tokens and failed launches are not counted.
 class InputUpload {
  public:
-  // `device_step`: the number of steps in GPU memory, which embed counts. `rank`: the rank whose KV cache to
-  // use.
+  // `device_step`: address in GPU memory of the number of steps, which embed counts. `rank`: the rank whose
+  // KV cache to use.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 

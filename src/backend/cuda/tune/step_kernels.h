@@ -19,8 +19,8 @@ struct StepKernels {
   int of_rows{0};  // a number of rows of a step for which the kernel table chooses these kernels
   // If false, these are mma.sync kernels on a chip that uses wgmma, which are tried only for comparison.
   bool may_be_chosen{true};
-  // Entries of the kernel table, for a Plan. Entries of tried operations are changed to apply to steps of any
-  // number of rows.
+  // Entries of the kernel table, from which a Plan is made. Entries of tried operations are changed to apply
+  // to steps of any number of rows.
   std::vector<KernelRow> rows{};
 
   const KernelRow* find(Operation operation) const;  // null: the set has no kernel for this operation
@@ -31,7 +31,8 @@ struct StepKernels {
 // own, which are not tried. `target`: target of the GPU that is tuned.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
-// Returns the target for a Plan with these kernels: without wgmma if may_be_chosen is false.
+// Returns the target to pass to a Plan with these kernels: `target`, but without wgmma if
+// kernels.may_be_chosen is false.
 Target target_of(const StepKernels& kernels, const Target& target);
 
 // A candidate's times at one number of rows: microseconds per operation and layer (unembed: per step).
@@ -62,9 +63,9 @@ std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::sp
 std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, std::span<const StepChoice> now);
 
-// Converts choices to ranges of row counts. If the kernels at two successive tried numbers of rows differ,
-// the range of the second kernel begins where the plan switches kernels between these numbers or, if the plan
-// does not switch kernels between them, at the second number.
+// Converts choices to ranges of row counts. If an operation has different kernels at two successive tried
+// numbers of rows, the range of the second kernel begins where the plan switches the operation's kernel
+// between these two numbers; if the plan does not switch it there, the range begins at the second number.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

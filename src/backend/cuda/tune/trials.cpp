@@ -28,7 +28,8 @@ namespace nibble::cuda {
 namespace {
 
 // Number of layers of the trial model. With four, a layer's weights leave L2 before they are read again: four
-// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads at least an eighth.
+// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads at least an eighth (4 of 32 experts),
+// more than L2 can hold.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -209,7 +210,7 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // 2: no candidate is right, so the timing is skipped
+      meter_.add(right_.size() == num_before ? 2 : 1);  // 2 if the timing is skipped: no candidate is right
     }
   }
 

@@ -85,8 +85,8 @@ std::vector<AttendCase> attend_cases() {
   // Adds rows of 32, 33 and 66 chunks. A CTA that merges chunks alone takes 32 at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Adds rows of 79 and 73 chunks, which several CTAs merge through the mailbox, each for one head. A CTA
-  // merges at most 72 chunks at a time (kTileChunks).
+  // Adds rows of 79 and 73 chunks, which several CTAs merge through the mailbox. Each of these CTAs merges
+  // all chunks of one head at a time, in batches of up to 72 chunks (kTileChunks).
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // Adds a row of 12 chunks, which several CTAs merge, in a step with rows of one chunk.
@@ -94,8 +94,8 @@ std::vector<AttendCase> attend_cases() {
   // Adds values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Adds rows of which each CTA takes several chunks. The last chunk has one page, eight pages or another
-  // number of pages.
+  // Adds rows with more chunks than the launch has CTAs for a row, so each CTA takes several chunks. A row's
+  // last chunk has one page, eight pages or another number of pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -220,7 +220,7 @@ int max_chunks_of(const AttendCase& c) {
 }
 
 // Puts the keys and values of all rows into the cache on the host, computes attention over this cache, and
-// compares a kernel's outputs `actual`, [T, Nq D], with the result.
+// compares a kernel's outputs `actual`, [T, query heads * D], with the result.
 void check_attended(Comparison& comparison, Step& step, const std::vector<float>& sinks,
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);

@@ -13,9 +13,9 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent, at most 1, and the bounds of a kernel's result. A kernel's exponent differs by at most `error`
-// plus kUlp * |exponent|, its rounding error. A kernel's exp2 errs by at most 2 ulp (PTX ISA:
-// ex2.approx.ftz.f32); power() allows 4 ulp.
+// `value`: 2^exponent. `low` and `high`: bounds of a kernel's result; `high` is at most 1. A kernel's
+// exponent differs by at most `error` plus its rounding error, kUlp * |exponent|. A kernel's exp2 errs by at
+// most 2 ulp (PTX ISA: ex2.approx.ftz.f32); power() allows 4 ulp.
 struct Power {
   double value, low, high;
 };
@@ -36,7 +36,7 @@ double head_reference(double sink) {
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// The product q . k, which is an exponent of 2, because queries include kQueryFactor.
+// The score q . k. The softmax uses it as an exponent of 2, because queries include kQueryFactor.
 struct Score {
   double value, error;
 };
@@ -77,12 +77,12 @@ struct Head {
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
 // whole number R: the larger of kHeadroom above the head's sink, and the page's largest score rounded up.
-// The kernels round exponentials to bfloat16 before multiplying and adding them, and join pages and chunks by
-// factors that are powers of two; only the sink's own factor is not. A kernel's R of a page may differ by 1
-// from the R computed here: a kernel keeps the head's R while exponentials are below 2, and it may round a
-// score near a whole number the other way. The page's exponentials are then doubled or halved, and their
-// factor is halved or doubled, so all roundings stay the same. `relative` bounds the roundings of sums: 16
-// products of 16 positions in each chunk of 8 pages, and the sum over chunks.
+// The kernels round exponentials to bfloat16 before they multiply and add them. The factors with which they
+// add the sums of pages and chunks are powers of two; only the sink's factor is not. A kernel's R of a page
+// may differ by 1 from the R computed here: a kernel keeps the head's R while exponentials are below 2, and
+// it may round a score near a whole number the other way. The page's exponentials are then doubled or halved,
+// and their factor is halved or doubled, so all roundings stay the same. `relative` bounds the roundings of
+// sums: 16 mma instructions, of 16 positions each, in a chunk of 8 pages, and the sum over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -143,10 +143,10 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D / 2 of q and k by the angle position * frequency_i, a float32 product. The
-// kernels' cosf and sinf err by up to 2 ulp. The kernels round after multiplying by the concentration, after
-// the product with the element, and after the sum. For queries, kQueryFactor and the product with it are
-// rounded too.
+// Rotates elements i and i + D / 2 of q and k by the angle position * frequency_i, a float32 product. Errors
+// of the kernels: cosf and sinf err by up to 2 ulp. One rounding each follows for cosine or sine times the
+// concentration (YaRN's factor), for that number times an element of q or k, and for the sum of two such
+// products. For queries, kQueryFactor and the product with it are rounded too.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

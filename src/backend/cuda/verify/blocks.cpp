@@ -72,9 +72,9 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// The next three functions return the distance between adjacent numbers of a format near x. For E2M1 from 6
-// on, the distance counts as 4: kernels round values up to 8 to 6, the largest number, so an error of up
-// to 2 is allowed.
+// The next three functions return the distance between adjacent numbers of a format near x. The largest E2M1
+// number is 6. For it, step_of_e2m1() returns 4, so that an error of 2 (half a step) is allowed: kernels turn
+// values between 6 and 8 into 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -198,8 +198,8 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
       // The sum of two terms differs from the number by at most half the smallest step of the second term.
-      // That step is 2^-9 of the second scale, which is 2^-4 of the first scale or the smallest possible
-      // scale.
+      // That step is 2^-9 times the second scale. The second scale is 2^-4 times the first scale (`unit`),
+      // but at least 2^-127, the smallest possible scale.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

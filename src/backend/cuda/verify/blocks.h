@@ -22,15 +22,16 @@ struct HostBlocks {
   double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
-// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each, and MXFP4's scale is chosen
-// by the sum of the lanes' errors. scales_of_block() adds these errors in the kernel's order.
+// Scales of a block of 32 elements. In a kernel, each of four lanes holds 8 of them. For MXFP4 there are two
+// candidates, and the kernel takes the scale with the smaller sum of squared errors. scales_of_block() adds
+// the errors of the four lanes in the kernel's order, so it takes the same scale.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// Quantises rows by the code of the kernels, compiled for the host.
+// Quantises rows with the kernels' own functions (ptx/quantise_block.h), compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
 // Returns the numbers that a block-scaled product multiplies. `is_native`: whether the block-scaled mma

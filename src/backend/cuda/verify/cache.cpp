@@ -100,7 +100,7 @@ void TestCache::upload() {
   // table of the other kind: a kernel that uses such a table reads far out of bounds.
   constexpr uint32_t kNoTable{0x80000000u};
   std::vector<uint32_t> page_ids;
-  std::vector<uint32_t> first;  // for each run: start of its page table in page_ids, minus the first page
+  std::vector<uint32_t> first;  // for each run: start of its page table in page_ids, minus its first_page
   for (const Table& table : tables_) {
     first.push_back(static_cast<uint32_t>(page_ids.size()) - static_cast<uint32_t>(table.first_page));
     page_ids.insert(page_ids.end(), table.pages.begin(), table.pages.end());

@@ -43,8 +43,10 @@ struct AttendCase {
 struct CacheRow {
   int position;
   int run;
-  int slot;               // slot of the row's own K and V
-  std::vector<int> path;  // slots of the last positions up to the row's own, in order (PlaceInRun::path)
+  int slot;  // slot of the row's own K and V
+  // In a draft tree: the slots of the last path.size() positions up to the row's own, in order
+  // (PlaceInRun::path). Empty: the slot of every position is the position.
+  std::vector<int> path;
 };
 
 // The cache with the pages that the rows of all runs see. Positions before a run hold random data; all other

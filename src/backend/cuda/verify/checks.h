@@ -13,8 +13,8 @@
 
 namespace nibble::cuda::verify {
 
-// Largest cases that a check runs. `nibble verify` has no limits; on an emulated GPU, large cases take
-// minutes.
+// Largest cases that a check runs. `nibble verify` sets no limits. Tests on an emulated GPU set them, because
+// large cases take minutes there.
 struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };

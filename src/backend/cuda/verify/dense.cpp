@@ -26,7 +26,7 @@ namespace {
 constexpr int kHeadDim{64};
 
 // Returns the error bound of a float32 sum after a, b and c were added to it. `bound`: the error bound before
-// these additions. Each of the three numbers adds two roundings, 2^-23 times its magnitude.
+// these additions. Each of the three numbers may add two rounding errors, together 2^-23 times its magnitude.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }

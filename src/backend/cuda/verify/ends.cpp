@@ -35,8 +35,8 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Checks that the other step's buffer is still poison, and that this step's buffer still is from byte
-  // `from` on.
+  // Checks that the kernel wrote nothing into the other step's buffer, and nothing after the first `from`
+  // bytes of this step's buffer: all of these bytes must still be poison.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -55,9 +55,9 @@ class PlacesInTurn {
 // Returns a step number, even or odd, so that cases use either of the two buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the number of bytes that follow the rows in the step's input: 20,004 per row, for up to 4 rows.
-// These are more bytes than embed's threads copy in one iteration if the step has up to 4 rows. The number is
-// a multiple of 4, but with 1 to 3 rows not of 16. Seeds that are no multiple of 4 add up to 3 words.
+// Returns the number of bytes that follow the rows in the step's input: 20,004 for each of the first 4 rows,
+// plus 0 to 3 words of 4 bytes that depend on the seed. In steps of up to 4 rows, the threads of embed need
+// two iterations to copy that many bytes. The number is a multiple of 4, but often not of 16.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }

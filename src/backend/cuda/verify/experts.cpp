@@ -69,9 +69,10 @@ class TestRouting {
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
 
 // Computes swish(min(gate, limit)) (clamp(up, -limit, limit) + 1) and its bound, for gate and up within their
-// bounds. swish is smallest at -1.2784 / 1.702. The kernels' roundings are 2 ulp of the exponential, twice
-// 1.702 |gate| 2^-24 of its argument, 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4
-// more. If the exponential is near or above the largest float32, the result may also be off by 2^-117.
+// bounds. swish is smallest at -1.2784 / 1.702. The kernels' errors are: 2 ulp for the exponential; two
+// roundings of the exponential's argument, by 1.702 |gate| 2^-24 each; 2 ulp for the division (CUDA C++
+// Programming Guide: __fdividef); and 4 other roundings. If the exponential is near or above the largest
+// float32, the result may also be off by 2^-117.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -201,11 +202,12 @@ DeviceGroups poisoned_groups(const Case& c, int size) {  // returns groups that 
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // If false, the kernel reads groups. `nibble tune` also runs kernels that read groups with few rows.
+        // If false, the kernel reads groups. That depends on the number of pairs and on the kernel: some
+        // kernels always read groups, and `nibble tune` also runs them in steps of few pairs.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
-        // Groups contain only pairs of this rank's experts. So if the kernel reads groups, all experts count
-        // as experts of this rank.
+        // If the kernel reads groups, this rank holds all experts: groups_of() makes groups of all experts,
+        // but groups must contain only pairs of this rank's experts.
         own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
         routing(c),
         groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)

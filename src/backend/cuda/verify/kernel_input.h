@@ -14,14 +14,14 @@ namespace nibble::cuda::verify {
 
 std::vector<uint16_t> bits_of(const Activations& x);  // returns the values as bfloat16
 
-// Returns the norm in GPU memory, as the kernel's input. If the kernel computes the norm itself, returns
-// poisoned memory of the same size instead.
+// Copies `normed` (the output of a norm) to GPU memory, as the kernel's input. If the kernel computes the
+// norm itself, returns poisoned memory of the same size instead.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed);
-// Returns activations of `num_rows` rows (such as a norm) in the layout that the kernel reads: rows or an
-// image.
+// Returns a view of `num_rows` rows of activations, which are in the layout that the kernel reads: plain rows
+// or an image.
 cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows);
 
-// A norm in any layout that kernels read.
+// The output of a norm in GPU memory, in the layout and format that the kernel reads.
 class KernelInput {
  public:
   KernelInput(const Subject& subject, const Activations& normed);

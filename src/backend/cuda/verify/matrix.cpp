@@ -22,19 +22,20 @@ size_t size_of(int a, int b, int c = 1) {
 }
 
 // Returns the largest error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. Per 16 columns,
-// the tensor cores align 16 products and the addend to the largest of the 17, and truncate each of them and
-// the result: 18 times. A tile of a segment has four times 16 columns; each segment's sum is rounded once
-// more.
+// the tensor cores align 16 products and the addend to the largest of the 17. They truncate these 17 numbers
+// and the result: 18 truncations. A tile has 4 times 16 columns. Each segment's sum is rounded once more when
+// it is added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// Returns the error bound of block-scaled products. A number's two terms may have three times its magnitude,
-// if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16 columns, with 18
-// truncations each, and rounds its running sum once. The mma instruction's accuracy is undocumented. Sums are
-// assumed to keep 13 bits of the largest product or addend, as sums of FP8 products do on Ada and Hopper:
-// 2^-10 of all magnitudes per step.
+// Returns the error bound of block-scaled products. The magnitudes of an activation's two terms may add up to
+// three times the activation's, if the first term is E4M3's smallest number. The twin takes 32
+// columns per step, with two mma.m16n8k16 instructions of 18 truncations each, and rounds its running sum
+// once per step. The accuracy of the block-scaled mma instruction is undocumented. Its sums are assumed to
+// keep 13 bits of the largest product or addend, as sums of FP8 products do on Ada and Hopper. The bound for
+// this is 2^-10 of the sum of magnitudes per step.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
   const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // a step takes 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
@@ -82,7 +83,8 @@ void TestMatrix::pack_bf16(Stream stream) {
   wait_for_stream(stream, "packing weights");
 }
 
-// Quantises the matrix on the GPU by the kernel, and on the host by the code that defines the formats.
+// Quantises the matrix twice: on the GPU with quantise(), as at load, and on the host with encode_mxfp4() or
+// quantise_e4m3(). Expected products are computed from the host's codes.
 void TestMatrix::quantise_bf16(Stream stream) {
   const auto cols = static_cast<size_t>(shape_.cols);
   const bool is_mxfp4 = format_ == Format::kMxfp4;

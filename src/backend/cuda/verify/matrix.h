@@ -32,7 +32,7 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations, and the slack of each activation
+  std::vector<float> values, slack;  // [rows, cols]: activations; by how much the kernel's may differ
   std::optional<BlockProducts> block_products{};
 };
 

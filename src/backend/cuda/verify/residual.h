@@ -11,10 +11,11 @@
 
 namespace nibble::cuda::verify {
 
+// If a case has typical values and several tokens, the last token's row of x is multiplied by 2^50.
 class TestResidual {
  public:
-  // Terms that kernels add to x: a matrix product's second part (has_rest), the outputs of num_experts
-  // experts, both, or none. If there are several rows with typical values, the last row of x has huge values.
+  // Terms that kernels add to x: the second part of a matrix product (if has_rest is true), and the outputs
+  // of num_experts experts per token.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};

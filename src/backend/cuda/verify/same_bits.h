@@ -11,7 +11,7 @@
 
 namespace nibble::cuda::verify {
 
-// Returns the mma.sync kernel for the work of the wgmma kernel `row`; null if `row` is no wgmma kernel.
+// Returns the mma.sync kernel that does the same work as the wgmma kernel `row`; null for other kernels.
 const KernelRow* row_by_mma(const KernelRow& row);
 
 // Compares the bits of numbers of 2 or 4 bytes, in rows of `cols` numbers.

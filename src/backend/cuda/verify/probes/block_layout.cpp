@@ -17,10 +17,10 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// A probe multiplies a matrix that has a single 1 with one that has a 1 where this function returns true. Say
-// that A has the single 1, in row m at index k of the contraction; `row` is then the number of a column of B.
-// Only row m of D is not zero: its elements 0 to 5 are the bits of k, and element 6 is 1. So D shows m and k.
-// If B has the single 1, `row` is a row of A, and a column of D shows the place.
+// A probe multiplies two matrices. One has a single 1; the other has a 1 wherever this function returns true.
+// If A has the single 1, in row m and column k, `row` is a column of B. Then row m of D is the only row that
+// is not zero: its elements 0 to 5 are the bits of k, and element 6 is 1. So D shows m and k. If B has the
+// single 1, in row k and column n, `row` is a row of A, and column n of D has these elements.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // single_codes_in_a() and single_codes_in_b() return the operands of products in which A (or B) has a single

@@ -53,9 +53,9 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
 }
 
 // Sums one large product and others that are 2^k times smaller; float32 can hold the exact sum. Returns the
-// largest k, up to kMostOfMxfp8 or kMostOfMxfp4, for which no small product is lost. In MXFP8 the products
-// differ by their codes (from 4 x 256 down to 0.5 x 2^-9), in MXFP4 by their scales: the small products are
-// in a second block.
+// largest k, up to kMostOfMxfp8 or kMostOfMxfp4, for which no small product is lost. In MXFP8 the small
+// products have smaller codes (4 x 256 is the large product, 0.5 x 2^-9 the smallest). In MXFP4 they have a
+// smaller scale, so they are in a second block.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
@@ -65,7 +65,8 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
     if (is_wide) {
       put_a(form, warp, 0, 0, 0x18);  // the code of 4
       put_b(form, warp, 0, 0, 0x78);  // the code of 256
-      // Small products are 2^(10 - k): a code of 1 times an E4M3 code; for k = 20, 0.5 times 2^-9.
+      // The other 31 products are 2^(10 - k) each: A has 1 and B has 2^(10 - k). E4M3 cannot hold 2^-10, so
+      // for k = 20 A has 0.5 and B has 2^-9.
       const int exponent = 10 - k;
       const uint32_t code = exponent >= -6   ? static_cast<uint32_t>(exponent + 7) << 3
                             : exponent >= -9 ? 1u << (exponent + 9)
@@ -100,8 +101,9 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Per 32 columns, each of
-// two m16n8k16 truncates 16 aligned products, the addend and the result; 3 roundings add the block to D.
+// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. The twin multiplies a
+// block of 32 columns with two mma.m16n8k16 instructions. Each truncates 18 numbers: 16 aligned products, the
+// addend and the result. 3 more roundings are allowed for scaling the block's sum and adding it to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
 // Largest error of the block-scaled mma instruction if its sums keep 13 bits, as sums of FP8 products do on
 // Ada and Hopper (ask_sum_width()).

@@ -30,7 +30,8 @@ void multiply_with(Stream stream, const BlockProductArgs& args) {
   multiply_kernel<product, form, a_byte, b_byte>
       <<<static_cast<unsigned>(args.count), 32, 0, stream>>>(args.warps);
 }
-// Calls multiply_with() for all pairs of scale bytes; only the call for the pair in `args` launches a kernel.
+// Calls multiply_with() with scale byte `a_byte` of A and each scale byte of B. Only the call with the two
+// bytes in `args` launches a kernel.
 template <BlockProduct product, int a_byte>
 void multiply_wide(Stream stream, const BlockProductArgs& args) {
   multiply_with<product, BlockForm::kMxfp8, a_byte, 0>(stream, args);

@@ -26,7 +26,8 @@ __global__ void unpack_kernel(const UnpackArgs args) {
   for (int reg = 0; reg < 4; ++reg) args.nibbles[4 * i + reg] = a[reg];
 }
 
-// Lanes past the last block must also take part in the exchange of block_largest() and block_errors().
+// Lanes past the last block of numbers also call block_largest() and block_errors(), which shuffle values
+// among all 32 lanes of the warp.
 __global__ void quantise_kernel(const QuantiseArgs args) {
   const int eight = static_cast<int>(blockIdx.x * kThreads + threadIdx.x), block = eight / 4;
   const bool is_inside = block < args.num_blocks;

@@ -1,4 +1,4 @@
-// Makes operands of block-scaled products on the GPU by the code that the kernels use.
+// Makes operands of block-scaled products on the GPU, with the device functions that the kernels call.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nibble::cuda::verify {
 
-// Each thread unpacks the 32 MXFP4 codes of a tile that one lane of a warp holds: four words (strips.h).
+// Each thread unpacks one lane's share of a tile (strips.h): 32 MXFP4 codes in four words.
 struct UnpackArgs {
   const uint32_t* words;  // [count, 4]: each thread's packed codes
   uint32_t* containers;   // [count, 2, 4]: A registers for MXFP8 (m16n8k32), columns 0-31 and 32-63

@@ -9,8 +9,8 @@ constexpr StreamWarps kReaders{16, 2};
 using BandwidthRing = Ring<Layout::kBf16, kReaders.slots>;
 constexpr int kSlotBytes{slot_bytes(Layout::kBf16)};
 
-// A CTA's slots are contiguous, and its warps take the slots in turn, in the same way as kernels that stream
-// a matrix.
+// Each CTA reads a contiguous range of slots (pieces of kSlotBytes in global memory), and its warps take
+// these slots in turn. Kernels that stream a matrix read it in the same order.
 __global__ void __launch_bounds__(32 * kReaders.warps, 1) read_kernel(const RingReadArgs args) {
   extern __shared__ __align__(128) uint8_t rings[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -5,8 +5,9 @@
 
 namespace nibble::cuda::verify {
 
-// Arguments of read_through_rings(), which reads all slots once with all SMs, through rings as in kernels
-// that stream weights, and adds the XOR of every four words to *sum.
+// Arguments of read_through_rings(). It reads `num_slots` pieces of memory, of ring_slot_bytes() each, once
+// with all SMs. Like the kernels that stream weights, it loads them through rings in shared memory. It adds
+// the XOR of every four words to *sum.
 struct RingReadArgs {
   const uint8_t* from;
   int num_slots;
