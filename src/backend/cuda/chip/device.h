@@ -37,8 +37,8 @@ class OwnedStream {
   operator Stream() const { return stream_; }
   void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
   void wait() const;  // blocks until the stream has finished all its work
-  // Returns the counts of the steps' launches in this stream. Capturing a graph changes the counts too
-  // (step/step_graph.h).
+  // Returns how often kernels were launched in this stream. The counts can be changed: StepGraph subtracts
+  // the launches that it only captures, and adds those of each replay.
   LaunchCounts& counts() const { return *stream_.counts; }
 
  private:

@@ -13,8 +13,9 @@ class LaunchCounts;
 class Recorder;
 
 // Addresses of a launch's timestamps, in nanoseconds of the GPU's clock; null if the launch is not recorded.
-// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: for a launch that
-// routes and multiplies experts, when the last CTA had finished routing.
+// `begin`: when the first CTA stopped waiting for earlier kernels. `end`: when the last CTA had finished.
+// `middle`: only for a launch that computes both the router and experts_up, when the last CTA had finished
+// routing.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
