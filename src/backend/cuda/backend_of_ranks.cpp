@@ -63,7 +63,8 @@ struct Card {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
   // Runs one exchange between ranks. `f(rank, turn)` launches a rank's part. If the GPU has several ranks,
-  // all of them send before any of them waits: their launches run one after another in one stream.
+  // their launches run one after another in one stream. So all of these ranks send before any of them waits;
+  // otherwise a rank would wait for data that a later launch sends.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -93,8 +94,8 @@ class CudaBackend final : public Backend {
   // Returns false if each rank has its own sequences: keep_drafts() would then have to move keys and values
   // that are in the memory of other ranks.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // Drafts form trees only if the user requests it: with the miniature's draft head, trees gain few tokens,
-  // and their kernels take longer than those of chains (docs/speculation.md).
+  // Drafts form trees only if the user requests trees: with the miniature's draft head, trees gain few
+  // tokens, and their kernels take longer than those of chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;

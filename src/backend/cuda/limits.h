@@ -32,8 +32,8 @@ void check_draft_head(const BackendOptions& options, const Target& target);
 // Returns a message if the plan's kernels need more shared memory than the plan's budget; otherwise empty.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory that one GPU needs for all its ranks. memory_plans() returns one entry per GPU, ordered by the
-// GPU's first rank.
+// The memory that one GPU needs for all its ranks. memory_plans() returns one entry per GPU, in the order of
+// the GPUs' first ranks.
 struct GpuPlan {
   int device;
   MemoryPlan plan;

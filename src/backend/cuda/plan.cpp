@@ -191,8 +191,8 @@ KernelChoice choice_of(const Plan& plan, const KernelRow& row) {
           name(row)};
 }
 
-// Appends the kernels of a tried operation to `choices`, one entry per range of row counts. A new range
-// begins where the table's kernel changes, and where tuned steps begin or end.
+// Appends to `choices` the kernels of an operation that `nibble tune` tries, one entry per range of row
+// counts. A new range begins where the table's kernel changes, and where tuned steps begin or end.
 void append_tuned(const Plan& plan, Operation operation, std::vector<KernelChoice>& choices) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())

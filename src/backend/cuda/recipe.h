@@ -28,7 +28,7 @@ enum class RoutingBy {
 // The buffer that holds the residual stream after attention.
 enum class StreamIn {
   kX,             // the buffer Workspace::x
-  kProjectParts,  // Workspace::project_parts: project's output, or its sum over ranks
+  kProjectParts,  // Workspace::project_parts: project's output or, with several ranks, the sum over ranks
   kExpertsOut     // Workspace::experts_out; used if project_parts holds only the rank's own rows
 };
 
@@ -61,7 +61,7 @@ struct StepRecipe {
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;
-  int num_stream_parts;      // number of parts of the stream after attention, which its reader adds: 1 or 2
+  int num_stream_parts;      // parts in which the stream after attention is stored, to be added: 1 or 2
   bool project_adds_stream;  // whether project adds the residual stream; if false, the all-reduce does
   // Whether the kernel that next reads the stream adds the experts' outputs; if false, the all-reduce does.
   bool reader_adds_experts;

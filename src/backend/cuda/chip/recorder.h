@@ -1,5 +1,5 @@
-// Timestamps of a step's launches, for Backend::profile(). A launch that is not recorded only compares
-// the addresses of its timestamps with null.
+// Timestamps of a step's launches, for Backend::profile(). A launch that is not recorded only compares the
+// addresses of its timestamps with null.
 #pragma once
 
 #include <vector>

@@ -20,8 +20,8 @@ struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// A launch's name in profiles. If the launch has a timestamp `middle`, its work before that time has the name
-// `first_operation` and `first_name`.
+// A launch's name in profiles. If the launch has a timestamp `middle`, profiles show it as two entries, and
+// the work before that time is called `first_operation` and `first_name`.
 struct Label {
   Operation operation;
   const char* name;

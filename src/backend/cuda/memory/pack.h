@@ -25,7 +25,7 @@ struct PackBf16Args {
 void pack(Stream stream, const PackBf16Args& args);
 
 // Packs `rows` x `cols` elements, from first_row and first_col on, of each of `num_matrices` contiguous
-// matrices. E8M0 scales above kLargestScale do not fit in the strips. If some are larger, the kernel
+// matrices. E8M0 scales above kLargestScale do not fit in the strips. If some scales are larger, the kernel
 // raises *largest_scale to the largest of them, and the caller must reject the matrices.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in low nibble

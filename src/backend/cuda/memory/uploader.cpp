@@ -229,8 +229,9 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // After large contiguous copies, drops the copied part of the files from the page cache. After small ones
-  // it stays: the large page (folio) of a small vector also holds adjacent tensors, which are still needed.
+  // After large contiguous copies, drops the copied part of the files from the page cache. Small copies drop
+  // nothing: the large page (folio) that holds a small vector also holds adjacent tensors, which are copied
+  // later.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

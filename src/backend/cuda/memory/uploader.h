@@ -26,7 +26,8 @@ void drop_all_pages(const MappedFiles& files);
 // repacks the weights. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
-  // `source` names the weights in messages. Copied pages of `dropped_files` are dropped from the page cache.
+  // `source` names the weights in messages. Pages of `dropped_files` are dropped from the page cache once
+  // their content is copied.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
