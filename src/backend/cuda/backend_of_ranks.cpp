@@ -63,7 +63,8 @@ struct Card {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
   // Runs one exchange between ranks. `f(rank, turn)` launches a rank's part. If the GPU has several ranks,
-  // all of them send before any of them waits: their launches run one after another in one stream.
+  // their launches run one after another in one stream. So all of these ranks send before any of them waits;
+  // otherwise a rank would wait for data that a later launch sends.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -72,8 +73,8 @@ struct Card {
   }
 };
 
-// The host's timeout for a step whose ranks are connected by NCCL. NCCL's kernels wait for lost ranks
-// forever; the kernels of PeerSum time out on the GPU.
+// The host's timeout for a step whose ranks are connected by NCCL. The host needs it because NCCL's kernels
+// wait forever for a lost rank. The kernels of PeerSum time out on the GPU.
 constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -93,8 +94,8 @@ class CudaBackend final : public Backend {
   // Returns false if each rank has its own sequences: keep_drafts() would then have to move keys and values
   // that are in the memory of other ranks.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // The backend does not try trees: with the miniature's draft head they gain little, and they take longer
-  // than chains (docs/speculation.md).
+  // Drafts form trees only if the user requests trees: with the miniature's draft head, trees gain few
+  // tokens, and their kernels take longer than those of chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -118,8 +119,9 @@ class CudaBackend final : public Backend {
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
-  // The functions enqueue_...() enqueue work of the step uploaded last. If `traced` is not null, it receives
-  // results of the first `num_traced` rows. It must be null if ranks share the model.
+  // The functions enqueue_...() enqueue work of the step uploaded last. If `traced` is not null,
+  // enqueue_layers() appends to it the results of the first `num_traced` rows. `traced` must be null if ranks
+  // share the model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
@@ -128,16 +130,18 @@ class CudaBackend final : public Backend {
   // Enqueues logits and sampling of a step without a graph, in launches of limited size. If want_logits,
   // waits for each launch and appends its logits to `logits`.
   void enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits);
-  // Moves accepted drafts of trees to their positions, and makes new drafts. Call it after all tokens of the
-  // step are chosen.
+  // If some drafts form trees, moves the keys and values of accepted drafts to the cache slots of their
+  // positions. Then the draft head, if loaded, makes new drafts. Call it after enqueuing the sampling of all
+  // outputs of the step.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Returns whether the graph of a step leaves out sampling: if sampling needs masks, which arrive later, or
-  // if ranks are processes. All processes must record the same NCCL work, but only the process of rank 0
-  // knows how tokens are chosen.
+  // Returns whether the graph of a step ends before sampling. It does if sampling needs masks, because the
+  // host uploads the masks only after it has launched the graph. It also does if ranks are processes: all
+  // processes must capture the same NCCL work, but the work of sampling depends on how tokens are chosen,
+  // which only the process of rank 0 knows.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -283,8 +287,9 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// With peer access, all ranks store their logits in rank 0's memory. The ranks may overwrite these logits
-// after the barrier in send_tokens(), so all reads of the logits are enqueued before send_tokens().
+// With peer access, all ranks store their logits in rank 0's memory. After the barrier in send_tokens(),
+// ranks may overwrite these logits with those of the next launch. So all reads of the logits are enqueued
+// before send_tokens().
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -297,8 +302,8 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
   const int num_outputs = card.shape().num_outputs;
   const bool takes_logits = want_logits && draws(card);
-  // All ranks must launch the same numbers of rows. Other processes do not know `want_logits`, so if ranks
-  // are processes, every launch has at most kDownloadedRows rows.
+  // All ranks must launch the same numbers of rows. If ranks are processes, only rank 0's process knows
+  // `want_logits`, so every launch has at most kDownloadedRows rows, whether logits are wanted or not.
   const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
   for (int first = 0; first < num_outputs; first += most_rows) {
     const int count = std::min(most_rows, num_outputs - first);
@@ -329,16 +334,16 @@ std::string text_of(const Batch& batch) {
   return fmt::format("step of {} rows in {} runs", num_rows, batch.runs.size());
 }
 
-// Every GPU uploads its input and captures its graph before any GPU launches. Uploads and captures may
-// allocate memory, and an allocation may wait for running kernels. These kernels must not be waiting for a
-// launch that comes after the allocation.
+// Every GPU uploads its input and captures its graph before any GPU launches the step. Uploads and captures
+// may allocate memory, and an allocation may wait for running kernels. If another GPU had launched already,
+// its kernels could wait for a launch that comes only after the allocation: a deadlock.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   std::optional<ProfilerRange> range;
   if (has_profiler()) range.emplace(text_of(batch));
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // counts only the outputs of runs: padding rows have none
+  step.num_outputs = 0;  // without the outputs of padding rows, which StepShape::num_outputs includes
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -426,14 +431,15 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
 }
 
 // Aborts the sums over ranks after a failure; the backend cannot be used afterwards. Must not be called if
-// ranks are processes: NCCL's abort would wait until no graph contains NCCL's work.
+// ranks are processes. In that case CUDA graphs may contain NCCL's work, and NCCL's abort would not return
+// until these graphs are destroyed.
 void CudaBackend::abort_sums() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->connection().abort();
   });
 }
 
-// Runs the step on all GPUs, and records the launches of the first GPU.
+// Runs the step on all GPUs, and returns the times of the launches on the first GPU.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   threads_.use_first();  // the recorder's memory must be on the first GPU
   Recorder recorder;
@@ -466,8 +472,8 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   return recorder.read();
 }
 
-// trace() returns the results of embed, attend, project, the experts and unembed. Errors in queries, keys,
-// values or routing show in these results.
+// Returns the results of embed, attend, project, the experts and unembed. Results of qkv and of the router
+// are not returned: errors in them show in the results of attend and of the experts.
 std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
   NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
                "one run is traced, in a step alone");

@@ -1,4 +1,4 @@
-// Runs steps of a model on the GPUs of one process. Each GPU has a rank, in tests several.
+// Runs steps of a model on the GPUs of one process. Each GPU has one rank; in tests it may have several.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ std::unique_ptr<Backend> backend_of_ranks(const Weights& weights, const BackendO
 // Returns the numbers of the GPUs that the plans use, in the order of their first ranks.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans);
 
-// Returns a plan's kernels and, with several ranks, the kernels that sum their results.
+// Returns a plan's kernels and, with several ranks, the kernels that sum the ranks' results.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection);
 

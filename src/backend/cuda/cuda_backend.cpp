@@ -49,8 +49,8 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
   return plan;
 }
 
-// Describes how the first rank runs a step of `num_rows` rows, and the launch that computes their logits (if
-// the step has more than kOutputRows rows, the first such launch).
+// Describes how the first rank runs a step of `num_rows` rows, and the launch that computes logits. If the
+// step has more than kOutputRows rows, several launches compute logits, and only the first one is described.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};
