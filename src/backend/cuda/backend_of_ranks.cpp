@@ -343,7 +343,8 @@ void CudaBackend::launch(const Batch& batch) {
   if (has_profiler()) range.emplace(text_of(batch));
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // without the outputs of padding rows, which StepShape::num_outputs includes
+  // Counts the outputs of the runs. StepShape::num_outputs also includes outputs of padding rows.
+  step.num_outputs = 0;
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {

@@ -97,8 +97,8 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
-  // Returns the number of rows with which to look up the kernel in the table for a step of `num_rows` rows:
-  // `num_rows` itself or, if the step is tuned, the number that `nibble tune` chose.
+  // Returns the number of rows whose entry of the table a step of `num_rows` rows takes. This is `num_rows`,
+  // unless `nibble tune` found that the kernel for another number of rows is faster.
   int table_rows(Operation operation, int num_rows) const;
   const KernelRow* find_in_table(Operation operation, int num_rows) const;
   void check_tuned_steps(std::string_view source) const;
