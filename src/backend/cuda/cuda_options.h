@@ -1,4 +1,4 @@
-// Options of the CUDA backend only. setup/ passes them together with the BackendOptions.
+// Options that only the CUDA backend has. setup/ passes them together with the BackendOptions.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ struct CudaOptions {
   std::optional<int> num_multiprocessors{};  // multiprocessors that launches may use; not set: all
   bool has_graphs{true};                     // whether decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
-  // Format of the activations that multiply MXFP4 weights in steps of many tokens. Not set: bfloat16, as in
-  // all other steps.
+  // Format of the activations that multiply MXFP4 weights in steps of more than kFewTokens tokens. Not set:
+  // bfloat16, which smaller steps always use.
   std::optional<BlockFormat> prompt_activations{};
   // Steps for which `nibble tune` found faster kernels on this GPU; empty: all steps run the kernels of the
   // kernel table. Used only if one GPU has the whole model.

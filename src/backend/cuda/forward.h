@@ -9,8 +9,8 @@
 
 namespace nibble::cuda {
 
-// A function that is called after each layer or after its attention half. The function launches kernels that
-// read the residual stream `x` before later launches overwrite x.
+// A function that is called after each layer, or after the attention half of each layer. The function
+// enqueues work that reads the residual stream `x`; later launches of the step overwrite `x`.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Functions that are called when launches of a layer have been enqueued. Each may be empty.

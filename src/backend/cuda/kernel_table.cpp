@@ -318,8 +318,8 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count for which `row` is used. For larger row counts, the table row of a wgmma
-// kernel replaces `row`.
+// Returns the largest number of rows for which `row` is used in a plan with wgmma. For larger numbers, the
+// table row of a wgmma kernel replaces `row`.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -331,8 +331,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds `row` for one format of weights. If wgmma rows replace the upper part of its range, adds that part as
-// a separate row, because a plan takes or rejects a row as a whole.
+// Adds `row` for one format of weights. If wgmma rows replace the upper part of its range of row counts, adds
+// `row` as two rows, one for each part of the range: a plan can take or reject a row only as a whole.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,
@@ -420,7 +420,8 @@ std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows,
                      std::span<const TunedSteps> tuned_steps) {
   GroupRoom room{0, 0};
-  // The number of groups grows with the number of tokens, so the largest step decides.
+  // The number of groups grows with the number of tokens, so the largest step of each row needs the most
+  // room.
   const auto add = [&](const KernelRow& row, int from_rows, int to_rows) {
     if (from_rows > max_tokens) return;
     const int groups = max_num_groups(std::min(to_rows, max_tokens), config.experts().count,

@@ -1,5 +1,5 @@
 // The kernel table lists which kernel runs an operation in a format, for a number of rows, on a family of
-// GPUs. The table is plain data. A model's plan (plan.h) is chosen from the table at load.
+// GPUs. The table is plain data. When a model is loaded, its plan (plan.h) is chosen from the table.
 #pragma once
 
 #include <initializer_list>
@@ -37,16 +37,17 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// Families on which a kernel is valid. A kernel with instructions of sm_90a or sm_120a is valid on only one
-// family.
+// Families on which a kernel is valid. wgmma kernels are valid only on Hopper. Block-scaled kernels are valid
+// on all families, because chips without block-scaled instructions emulate them in software.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. The kernels of
-// that other engine replace mma.sync kernels for the same operation, weights and numbers of rows.
+// The instructions by which a kernel multiplies matrices. A plan uses kernels of mma.sync and of at most one
+// other engine, wgmma or block-scaled mma. The kernels of that other engine replace mma.sync kernels for the
+// same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
@@ -54,7 +55,8 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 
-struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
+// How a kernel reads its weights and activations, and stores its sums. A pass is one reading of the weights.
+struct Pass {
   int columns{0};           // tokens, or pairs of token and expert, that share a pass; 0: reads no weights
   bool takes_norm{false};   // whether the kernel reads a norm that another launch computed
   bool leaves_parts{true};  // whether the kernel stores each sum in two parts, which the next kernel adds
@@ -121,21 +123,22 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// Returns a row's name. Examples: "qkv/BF16"; "qkv/BF16/3-8" for these row counts only; "qkv/BF16/wgmma/9-64"
-// for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
+// Returns the name of a table row. Examples: "qkv/BF16/3-8" for steps of 3 to 8 rows; "qkv/BF16/wgmma/9-64"
+// for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products in steps of 17 or more rows.
 std::string name(const KernelRow& row);
 
 // format_of() returns the Format that corresponds to a BlockFormat. block_format_of() returns the BlockFormat
-// of a row's activations; empty unless the row's engine is kBlockScaled.
+// of a table row's activations; empty unless the engine of the table row is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Returns the rows that the target can run. Rows of wgmma kernels need the largest budget of shared memory
+// Returns the table rows that the target can run. wgmma kernels need the largest budget of shared memory
 // (Target::budget) and code compiled for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// Room for the groups of any step of up to `max_tokens` tokens, whichever table row routes the step.
+// The memory that groups of pairs need: enough for every step of up to `max_tokens` tokens, whichever table
+// row routes the step.
 struct GroupRoom {
   int num_groups, num_pairs;  // largest number of groups of a step, and of pairs that these groups can hold
 };

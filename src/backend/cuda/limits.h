@@ -26,14 +26,14 @@ std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::
 // Returns the shares of the ranks in this process: all, or one if node_rank is set. Throws like shares_of().
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 
-// Throws InputError if options.draft_head is set and does not run on the target.
+// Throws InputError if options.draft_head is set and the target cannot run that draft head.
 void check_draft_head(const BackendOptions& options, const Target& target);
 
 // Returns a message if the plan's kernels need more shared memory than the plan's budget; otherwise empty.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory that one GPU needs for all its ranks. memory_plans() returns one entry per GPU, ordered by the
-// GPU's first rank.
+// The memory that one GPU needs for all its ranks. memory_plans() returns one entry per GPU, in the order of
+// the GPUs' first ranks.
 struct GpuPlan {
   int device;
   MemoryPlan plan;
@@ -49,12 +49,13 @@ struct FreeMemory {
   size_t bytes;
   std::optional<int> device{};
 };
-// Returns a message with the memory that the model needs and options that would fit; empty if the model fits
-// into the free memory.
+// If the model does not fit into the free memory, returns a message that says how much memory it needs, and
+// with which options it would need less. If the model fits, returns an empty string.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 
-// Returns the free bytes for weights, cache and workspace: all but kStagingBytes, which loading needs.
+// Returns the bytes of GPU memory that weights, KV cache and workspace may take: all free memory except
+// kStagingBytes, which loading needs.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

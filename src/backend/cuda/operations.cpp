@@ -17,9 +17,10 @@ const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// The next two functions return where rms_norm stores its result for a kernel that reads `layout`: the
-// bfloat16 result, and the block-scaled result (kBlocks only). With kBlocks the router still reads bfloat16
-// rows.
+// The next two functions return where rms_norm stores its result for a kernel that reads `layout`:
+// norm_in_bf16() returns the buffer for bfloat16 numbers, norm_in_blocks() the buffer for block-scaled
+// numbers. If `layout` is kBlocks, rms_norm stores both, because the router reads bfloat16 rows. Otherwise
+// norm_in_blocks() returns no buffer.
 Activations norm_in_bf16(const Step& step, ActivationLayout layout) {
   return step.work.normed.in(layout == ActivationLayout::kBlocks ? ActivationLayout::kRows : layout);
 }
@@ -27,8 +28,8 @@ BlockRows norm_in_blocks(const Step& step, ActivationLayout layout) {
   return layout == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// Returns the residual stream: x and, if `with_experts`, the experts' outputs, which its reader must add to
-// x.
+// Returns the residual stream: x and, if `with_experts`, the experts' outputs. The kernel that reads the
+// stream adds them to x.
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -62,8 +63,8 @@ NormInput experts_norm(const Step& step, size_t layer) {
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
 
-// Returns the number of chunks (8 pages each) in the longest context of the rows that attend_rows() computes.
-// In a sliding layer, a context has at most the pages of the window.
+// Returns the number of chunks (8 pages each) in the longest context of the step's rows. In a sliding layer,
+// only the pages of the window count.
 int chunks_of(const Step& step, size_t layer) {
   if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
   const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;

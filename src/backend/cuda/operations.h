@@ -32,8 +32,8 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// Operations of a layer. A function launches nothing if the recipe makes its operation part of another
-// launch.
+// Operations of a layer. A function launches nothing if, by the recipe, another launch includes its
+// operation.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);
@@ -60,7 +60,8 @@ HalfOutput output_of_half(const Step& step, int half);
 // chooses their tokens.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
-// Moves accepted drafts' K and V to their positions. Call it after all tokens of the step are chosen.
+// Moves the keys and values of accepted drafts to the cache slots of their positions. Call it after enqueuing
+// the sampling of all outputs of the step.
 void keep_drafts(const Step& step);
 
 }  // namespace nibble::cuda

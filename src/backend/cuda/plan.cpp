@@ -36,8 +36,8 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Returns whether a plan may lack a kernel for this operation: other kernels can compute norms, and append
-// keys and values.
+// Returns whether a plan may lack a kernel for this operation. That is allowed for kRmsNorm and kAppend,
+// because other kernels can compute norms, and append keys and values.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
@@ -50,7 +50,7 @@ MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_a
 }
 
 // Returns the rows of the kernel table that a plan may use for an operation: rows of the plan's engine, rows
-// that fit any engine, and rows of mma.sync that no row of the engine replaces.
+// of kAny, and rows of mma.sync that no row of the plan's engine replaces.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {
@@ -130,8 +130,8 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
   check_tuned_steps(source);
 }
 
-// Throws InputError if a tuned step would give wrong results, because a kernel takes fewer rows than the step
-// has, or because its kernels do not fit each other.
+// Throws InputError if a tuned step would give wrong results, because one of its kernels takes fewer rows
+// than the step has, or because its kernels do not fit together (agree()).
 void Plan::check_tuned_steps(std::string_view source) const {
   int last = 1;
   for (const TunedSteps& steps : tuned_steps_) {
@@ -191,8 +191,8 @@ KernelChoice choice_of(const Plan& plan, const KernelRow& row) {
           name(row)};
 }
 
-// Appends the kernels of a tried operation to `choices`, one entry per range of row counts. A new range
-// begins where the table's kernel changes, and where tuned steps begin or end.
+// Appends to `choices` the kernels of an operation that `nibble tune` tries, one entry per range of row
+// counts. A new range begins where the table's kernel changes, and where tuned steps begin or end.
 void append_tuned(const Plan& plan, Operation operation, std::vector<KernelChoice>& choices) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())

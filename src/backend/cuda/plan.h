@@ -1,6 +1,6 @@
-// A model's plan on a GPU: for each operation, the rows of the kernel table that are chosen at load. The
-// plan's functions launch an operation's kernel for the step's number of rows. recipe.h says how the kernels
-// of a step fit together.
+// A model's plan on a GPU: for each operation, the rows of the kernel table that are chosen when the model is
+// loaded. The plan's functions launch an operation's kernel for the step's number of rows. recipe.h says how
+// the kernels of a step fit together.
 #pragma once
 
 #include <optional>
@@ -18,30 +18,29 @@
 namespace nibble::cuda {
 
 struct PlanOptions {
-  // Format of the activations that multiply MXFP4 weights in steps of many tokens; not set: bfloat16. If set,
-  // the plan uses block-scaled products.
+  // Format of the activations that multiply MXFP4 weights in steps of more than kFewTokens tokens; not set:
+  // bfloat16. If set, the plan uses block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
   std::vector<TunedSteps> tuned_steps{};  // steps for which `nibble tune` chose other kernels than the table
 };
 
-// Operations whose kernels `nibble tune` tries, as sets. kRmsNorm has only one kernel, but some sets lack it:
-// in these sets, the kernels that read the norm compute it.
+// Operations whose kernels `nibble tune` chooses. It tries sets, each with one kernel per operation. kRmsNorm
+// has only one kernel, but some sets lack it: in these sets, the kernels that read a norm compute it.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 bool is_tried(Operation operation);
 bool is_of_experts(Operation operation);
 // The kernel table has a set of kernels for each number of rows. A tuned step may take attention's kernels
-// from one set and the experts' kernels from another. agree() returns whether these sets fit together: their
-// qkv kernels must be equal in whether they read computed norms, store sums in two parts, and read images
-// (activations in wgmma's layout).
+// from one set and the experts' kernels from another. agree() returns whether these two sets can be combined.
+// They can if takes_norm, leaves_parts and takes_image of their qkv kernels are equal.
 bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts);
 
 class Plan {
  public:
-  // Throws InputError if no table row runs an operation on the target, or if tuned steps do not fit the
-  // table's rows. `source` names the model.
+  // Throws InputError if no table row runs an operation on the target, or if the kernels of a tuned step
+  // cannot run it or do not fit together. `source` names the model.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        const PlanOptions& own = {});
 
@@ -98,8 +97,8 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
-  // Returns the number of rows with which to look up the kernel in the table for a step of `num_rows` rows:
-  // `num_rows` itself or, if the step is tuned, the number that `nibble tune` chose.
+  // Returns the number of rows whose entry of the table a step of `num_rows` rows takes. This is `num_rows`,
+  // unless `nibble tune` found that the kernel for another number of rows is faster.
   int table_rows(Operation operation, int num_rows) const;
   const KernelRow* find_in_table(Operation operation, int num_rows) const;
   void check_tuned_steps(std::string_view source) const;

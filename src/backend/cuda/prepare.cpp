@@ -14,8 +14,9 @@ namespace nibble::cuda {
 
 void prepare_kernels() {
   prepare_embed();
-  // The order of these calls is the order of the kernels in memory, which decides which instructions of a
-  // step stay in an SM's instruction cache. This order was the fastest of four (docs/decisions/0016).
+  // A kernel gets its place in GPU memory when the program first uses it. So the order of these calls decides
+  // where the kernels lie, and thereby which instructions of a step stay in an SM's instruction cache. Of
+  // four orders that were measured, this one was the fastest (docs/decisions/0016).
   prepare_route_and_experts_up();
   prepare_experts();
   prepare_attend_rows();
@@ -39,7 +40,7 @@ void prepare_kernels() {
   prepare_sample();
   prepare_sums();
   prepare_add_parts();
-  prepare_dense_blocks();  // last, so that the other kernels keep their order
+  prepare_dense_blocks();  // the last call, so that it does not change the order that was measured
 }
 
 }  // namespace nibble::cuda

@@ -21,7 +21,8 @@ Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options,
     : share_(plan.share),
       config_(config_of(weights.config, share_)),
       plan_(std::move(plan.plan)),
-      // Ranks of a process load in parallel. Only the first one reports progress: reports must not overlap.
+      // The ranks of a process load in parallel. Only the first rank reports progress, because reports of
+      // several ranks would overlap.
       weights_(upload(weights, share_, options.dense, options.num_threads,
                       share_.rank == own.node_rank.value_or(0) ? options.report_upload : ReportProgress{})),
       kv_(config_, options, stream),
@@ -47,8 +48,8 @@ void Rank::begin_trial(Stream stream) const {
   wait_for_stream(stream, "testing the links");
 }
 
-// Runs two sums: one of trial_rows() rows, and one of a single row. If steps can have enough rows,
-// trial_rows() is large enough for sum_dealt(); a single row is summed by sum_words().
+// Runs two sums, so that both kernels of PeerSum are tested. It sums trial_rows() rows by sum_dealt(), unless
+// max_batch_tokens is too small for that, and a single row by sum_words().
 void Rank::run_trial(Turn turn, Stream stream) const {
   const auto terms_to = [&](float* x) {
     return SumTerms{work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, {}};

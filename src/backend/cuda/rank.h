@@ -41,7 +41,8 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Taps& taps) const { run_half_layer(step(stream), half, taps); }
-  // The next three functions copy results of the step's first `num_rows` rows to the host (traced_values.h).
+  // The next three functions return results of the step's first `num_rows` rows, copied to the host
+  // (traced_values.h).
   std::vector<float> embedded(int num_rows, Stream stream) const {
     return residual({.x = work_->x, .hidden = config_.hidden}, num_rows, stream);
   }
@@ -65,13 +66,13 @@ class Rank {
   void send_tokens(const OutputRange& outputs, Turn turn, Stream stream) const {
     sum_->send_tokens(on(stream), outputs, turn);
   }
-  // Moves accepted drafts to the cache slots of their positions. Call it after all tokens of the step are
-  // chosen.
+  // Moves the keys and values of accepted drafts to the cache slots of their positions. Call it after
+  // enqueuing the sampling of all outputs of the step.
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
-  // The next three functions test the links before the first step: begin_trial() stores known terms,
-  // run_trial() sums them over the ranks, for many rows and for one row, and trial_was_right() checks the
-  // sums.
+  // The next three functions test the links between the ranks before the first step. begin_trial() stores
+  // known terms. run_trial() sums them over the ranks twice: many rows, then one row. trial_was_right()
+  // returns whether the sums are right.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
   bool trial_was_right(Stream stream) const;  // waits until the trial has ended

@@ -39,17 +39,19 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
 }
 
 // Returns the buffer in which the residual stream is after attention. If ranks share the model, the
-// all-reduce normally writes the stream to x. But if the next kernel computes the norm, some of that kernel's
-// CTAs write x while others still read the stream. The all-reduce then writes to project's output or, if
-// project's output has only the rank's own rows, to the experts' output.
+// all-reduce usually writes the stream to x. This is impossible if the next kernel computes the norm: some of
+// that kernel's CTAs write x while others still read the stream, so the stream must be in another buffer. The
+// all-reduce then writes the stream over project's output or, if project computed only the rank's own rows,
+// over the experts' output.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// Makes qkv of full-attention layers prefetch each row's last pages, 16 MB in all: about what attention's
-// CTAs load at once on Hopper (17 MB), whose L2 has 50 MB. The prefetch was not measured on other chips.
+// On Hopper, makes qkv of full-attention layers prefetch the last pages of each row to L2, 16 MB in all. That
+// is about as much as attention's CTAs load at once (17 MB), and fits in the L2 of 50 MB. On other chips,
+// where the prefetch was not measured, qkv does not prefetch.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;

@@ -12,24 +12,28 @@ namespace nibble::cuda {
 enum class NormIn {
   kReader,     // each kernel that reads the norm computes it
   kOwnLaunch,  // rms_norm computes it in a separate launch
-  kRouter,     // the router's launch, which reads the norm first, computes it for all readers
-  kAllReduce   // the all-reduce before the norm computes it
+  kRouter,     // the router's launch, the first that reads the norm, computes it for all readers
+  kAllReduce   // the all-reduce whose sum is normalised also computes the norm
 };
 // How the router's choice of experts reaches the kernels of the experts.
 enum class RoutingBy {
-  kSameLaunch,  // route_and_experts_up() routes and computes experts_up; experts_down reads the mailbox
-  kMailbox,     // experts_up chooses experts by the router's logits; experts_down reads the mailbox
-  kGroups       // the router's launch chooses experts, and writes groups of pairs to memory
+  // One launch, route_and_experts_up(), computes the router's logits, chooses experts and computes
+  // experts_up. It writes the choice to the mailbox, from which experts_down reads it.
+  kSameLaunch,
+  // The router's launch computes only the logits. experts_up chooses the experts, and writes the choice to
+  // the mailbox, from which experts_down reads it.
+  kMailbox,
+  kGroups  // the router's launch chooses experts, and writes groups of pairs to memory
 };
 // The buffer that holds the residual stream after attention.
 enum class StreamIn {
   kX,             // the buffer Workspace::x
-  kProjectParts,  // Workspace::project_parts: project's output, or its sum over ranks
+  kProjectParts,  // Workspace::project_parts: project's output or, with several ranks, the sum over ranks
   kExpertsOut     // Workspace::experts_out; used if project_parts holds only the rank's own rows
 };
 
 struct Sharing {
-  bool is_shared{false};  // whether ranks share the model, and add up their results of each half layer
+  bool is_shared{false};  // whether several ranks share the model; an all-reduce then follows each half layer
   // Whether the kernels that sum over ranks can also compute norms (ranks/sum.h). NCCL's sums cannot.
   bool sums_can_norm{false};
   // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
@@ -44,20 +48,20 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  // The norm before attention, in the first layer and in all other layers.
+  // Where the norm before attention is computed, in the first layer and in all other layers.
   NormIn first_attention_norm, attention_norm;
-  // Whether the norm kernel reads only the rank's own rows of the residual stream, and does not write the
-  // stream.
+  // Whether the rank computes attention only for its own rows (Sharing::has_own_sequences). The norm kernel
+  // before attention then reads only these rows of the residual stream, and does not write the stream.
   bool gathers_own_rows{false};
   ActivationLayout qkv_activations;       // layout of the norm that qkv reads
   ActivationLayout attended_activations;  // layout of attention's output: bfloat16, as rows or as an image
   bool project_quantises;                 // whether project quantises its input for block-scaled products
-  int num_parts;                          // parts in which qkv and project each store a result: 1 or 2
+  int num_parts;                          // number of parts in which qkv and project store each sum: 1 or 2
   // KV pages that qkv prefetches in full-attention layers: bytes per page (0: no prefetch), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;
-  int num_stream_parts;      // parts of the stream after attention, which its reader adds: 1 or 2
+  int num_stream_parts;      // parts in which the stream after attention is stored, to be added: 1 or 2
   bool project_adds_stream;  // whether project adds the residual stream; if false, the all-reduce does
   // Whether the kernel that next reads the stream adds the experts' outputs; if false, the all-reduce does.
   bool reader_adds_experts;

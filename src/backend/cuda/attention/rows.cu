@@ -115,8 +115,8 @@ union RowResults {
 struct ChunkOfRow {
   const ChunkPages& pages;
   int chunk;  // index of the chunk in the row
-  // Whether the softmax reference of any head (R of its exponentials 2^(score - R)) differs from
-  // head_reference() on any page.
+  // The exponentials of a head on a page are 2^(score - R), where R is the softmax reference. True if R
+  // differs from head_reference() for at least one head and page.
   bool is_scaled;
 };
 

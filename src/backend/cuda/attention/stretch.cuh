@@ -19,8 +19,8 @@
 
 namespace nibble::cuda {
 
-// A cut in the list of tiles is after the first `pages` pages of tile number `tile`. Tiles are numbered over
-// all heads.
+// A position at which the list of tiles is cut, so that several CTAs share it: after the first `pages` pages
+// of tile number `tile`. Tiles are numbered over all heads.
 struct TileCut {
   int tile{0}, pages{0};
 };

@@ -55,18 +55,19 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// Numbers of mma.sync.m16n8k16 instructions per SM and clock. kQuarter is for sm_86, sm_89 and sm_12x.
-// kThrottled is for GeForce chips, where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51
-// TFLOP/s of BF16, 102 of FP8; 3090: Don-Chad/ninfer-3090#17). kAmpereProducts follows from the A100's
-// datasheet (312 TFLOP/s), and is assumed for the B200 too, which runs sm_80's code. kHopperProducts was
-// measured by `nibble verify` on an H200. The clocks in kChips are the highest in the datasheets, or were
-// seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// Numbers of mma.sync.m16n8k16 instructions per SM and clock. kQuarter is for chips of sm_86, sm_89 and
+// sm_12x other than GeForce. kThrottled is for GeForce chips, where products with float32 sums run at half
+// that rate (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
+// Don-Chad/ninfer-3090#17). kAmpereProducts follows from the A100's datasheet (312 TFLOP/s). It is assumed
+// for the B200 too, which runs sm_80's code. kHopperProducts was measured by `nibble verify` on an H200. The
+// clocks in kChips are the highest in the datasheets, or were seen under load (GB10: 2.41 to 2.48 GHz,
+// ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
-// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of the bandwidth in
-// their datasheets.
+// Speeds of a chip whose read bandwidth is an estimate: 0.88 to 0.93 of the bandwidth in its datasheet. The
+// measured chips reach 0.91 to 0.96 of theirs.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
@@ -99,8 +100,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// Family of a GPU whose shared memory --shared-budget limits. Such a GPU uses the kernels and the tuning of
-// smaller chips: every chip can run the sm_80 kernels.
+// The family that a GPU gets if --shared-budget lowers its budget. The GPU then uses kernels and tuning of
+// smaller chips. The family is sm_80 because every chip can run the sm_80 kernels.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {
@@ -150,8 +151,8 @@ DeviceCaps known_gpu(std::string_view name) {
                   static_cast<size_t>(chip.gigabytes) * 1'000'000'000, chip.is_integrated});
 }
 
-// Chips of one family execute block-scaled instructions at the same rate, because those are not throttled:
-// 487 TFLOP/s of MXFP8 on a 5080, 2,019 of MXFP4 on a 5090 (kekzl/imp#606).
+// All chips with block-scaled instructions execute kQuarter of them per SM and clock: GeForce chips do not
+// throttle these instructions (487 TFLOP/s of MXFP8 on a 5080, 2,019 of MXFP4 on a 5090, kekzl/imp#606).
 ChipSpeeds known_speeds(std::string_view name) {
   ChipSpeeds speeds = chip_of(name).speeds;
   if (known_gpu(name).has_block_products) speeds.block_products_per_clock = kQuarter;

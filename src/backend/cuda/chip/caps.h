@@ -23,7 +23,8 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   bool is_divided{false};     // whether MPS may run kernels of several programs at the same time
 };
 
-// Properties of a GPU, and features of the code that it runs. The sm_80 code has none of these features.
+// Properties of a GPU, and features of the code that it runs (the members has_...). The sm_80 code has none
+// of these features.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
@@ -34,9 +35,9 @@ struct DeviceCaps : DeviceProperties {
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// Returns the properties with the family of the chip and that family's features. A chip without its own
-// family gets the nearest older one that runs sm_80 code, whose PTX runs on every later chip. Throws
-// InputError if the compute capability is below 8.0.
+// Returns the properties with the family of the chip and that family's features. A chip without a family of
+// its own gets the family of the nearest older chip that runs sm_80 code: the PTX of that code runs on every
+// later chip. Throws InputError if the compute capability is below 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns `caps` with the features of code for `compute_capability`, which the GPU must support (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
@@ -44,7 +45,7 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 std::string describe(const DeviceCaps& caps);  // returns one line of text
 
 // Returns the target for the chip and the options. Throws InputError if the chip's shared memory is too small
-// for every budget, or if the options request more than the chip has.
+// for every budget, or if the options request more shared memory or multiprocessors than the chip has.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
@@ -54,7 +55,8 @@ struct ChipSpeeds {
   double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
-  double block_products_per_clock{0};  // block-scaled mma instructions of any format; 0: the chip has none
+  // Block-scaled mma instructions per SM and clock, for every format; 0: the chip has none.
+  double block_products_per_clock{0};
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws InputError like known_gpu()
 
@@ -74,8 +76,9 @@ ChipLink known_link(std::string_view name);  // throws InputError like known_gpu
 // InputError if the name is unknown.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
-// Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if
-// no known chip has these. Of several such chips (h100, h200), returns the one nearest in memory size.
+// Returns the name of the known chip with the compute capability and the number of multiprocessors of
+// `properties`; "" if no known chip has both. Of several such chips (h100, h200), returns the one nearest in
+// memory size.
 std::string known_name_of(const DeviceProperties& properties);
 
 }  // namespace nibble::cuda

@@ -22,8 +22,8 @@ const DeviceCaps& device_caps();  // returns properties of the thread's GPU; que
 size_t free_device_bytes(const DeviceCaps& caps);
 
 // copy_to_device() copies bytes to GPU memory. fill_on_device() sets each byte of a range of GPU memory to
-// `byte`. Both functions return when the bytes have arrived. cudaMemcpy and cudaMemset may return earlier,
-// and nibble's streams do not wait for them.
+// `byte`. Both functions return when the bytes have arrived. cudaMemcpy and cudaMemset alone may return
+// earlier, and work in nibble's streams, which are non-blocking, would not wait for the bytes.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 
@@ -37,8 +37,8 @@ class OwnedStream {
   operator Stream() const { return stream_; }
   void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
   void wait() const;  // blocks until the stream has finished all its work
-  // Returns the counts of the steps' launches in this stream. Capturing a graph changes the counts too
-  // (step/step_graph.h).
+  // Returns how often kernels were launched in this stream. The counts can be changed: StepGraph subtracts
+  // the launches that it only captures, and adds those of each replay.
   LaunchCounts& counts() const { return *stream_.counts; }
 
  private:

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 struct Image {
   int compute_capability{0};                   // the capability that the code is compiled for; 90 is sm_90
   bool is_specific{false};                     // whether the code runs only on that capability, as sm_90a
-  bool has_machine_code{true}, has_ptx{true};  // the driver compiles PTX when the program starts
+  bool has_machine_code{true}, has_ptx{true};  // PTX: the driver compiles it when the program starts
   bool operator==(const Image&) const = default;
 };
 

@@ -20,7 +20,7 @@ class LaunchCounts {
   void raise(const char* kernel, size_t by);
 
   struct Entry {
-    const char* kernel;  // compared by address: equal literals of two files have two entries
+    const char* kernel;  // compared by address, so equal literals in two files can have two entries
     size_t count;
   };
   std::vector<Entry> entries_;  // kernels in the order of their first launches

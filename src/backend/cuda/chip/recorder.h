@@ -1,4 +1,5 @@
-// Timestamps of a step's launches, for Backend::profile(). Launches that are not recorded pay one comparison.
+// Timestamps of a step's launches, for Backend::profile(). A launch that is not recorded only compares the
+// addresses of its timestamps with null.
 #pragma once
 
 #include <vector>

@@ -13,14 +13,15 @@ class LaunchCounts;
 class Recorder;
 
 // Addresses of a launch's timestamps, in nanoseconds of the GPU's clock; null if the launch is not recorded.
-// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: for a launch that
-// routes and multiplies experts, when the last CTA had finished routing.
+// `begin`: when the first CTA stopped waiting for earlier kernels. `end`: when the last CTA had finished.
+// `middle`: only for a launch that computes both the router and experts_up, when the last CTA had finished
+// routing.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// A launch's name in profiles. If the launch has a timestamp `middle`, its work before that time has the name
-// `first_operation` and `first_name`.
+// A launch's name in profiles. If the launch has a timestamp `middle`, profiles show it as two entries, and
+// the work before that time is called `first_operation` and `first_name`.
 struct Label {
   Operation operation;
   const char* name;

@@ -36,9 +36,9 @@ constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024;
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
 }
-// Returns the smallest amount of dynamic shared memory with which only one CTA fits on an SM. `shared_bytes`:
-// largest amount that the chip allows per CTA. An SM has 1 KB more than shared_bytes, and the driver takes
-// 1 KB of the SM's memory for each CTA.
+// Returns how much dynamic shared memory a CTA must request so that no second CTA with the same request fits
+// on the SM. `shared_bytes`: the largest amount that the chip allows per CTA. An SM has 1 KB more than
+// shared_bytes, and the driver takes 1 KB of the SM's memory for each CTA.
 constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
 // Returns the largest budget that fits into shared_bytes per CTA; empty if shared_bytes is below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {

@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 inline constexpr double kPatienceSeconds{120};
 
-// Polls until query() no longer returns cudaErrorNotReady, and checks the error that it returns instead.
-// Calls `between`, which may throw, after every 256 polls. Throws BackendLost on a timeout. `what` says what
-// the GPU runs, for error messages.
+// Calls query() until it returns something other than cudaErrorNotReady, and passes that to check(). Calls
+// `between`, which may throw, after every 256 polls. Throws BackendLost on a timeout. `what` says what the
+// GPU runs, for error messages.
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 

@@ -12,7 +12,7 @@ namespace {
 
 bool is_fp8(const Matrix* matrix) { return matrix->format() == Format::kE4m3; }
 
-// Returns the format of a group of dense matrices. `group`: the group's name in the option --fp8-layers.
+// Returns the format of the dense matrices that the option --fp8-layers calls `group`: qkv, o or lm_head.
 Format format_of(std::string_view group, const std::vector<const Matrix*>& matrices, Format requested,
                  std::string_view source) {
   if (std::none_of(matrices.begin(), matrices.end(), is_fp8)) return requested;

@@ -28,15 +28,16 @@ struct DeviceWeights {
   std::vector<DeviceLayer> layers;
   float* final_norm{nullptr};
   Strips unembedding;
-  int first_of_vocab{0};  // token id whose logit the first row of `unembedding` gives
+  int first_of_vocab{0};  // token id of the first row of `unembedding`
   DeviceBuffer storage;
 };
 
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads a rank's share through two pinned buffers and repacks it on the GPU. Synthetic weights (Recipe) are
-// generated on the GPU. Loading takes kStagingBytes (uploader.h) of GPU memory besides the weights. Calls
-// `report` after each layer with the uploaded bytes. Throws InputError for a format that no kernel reads.
+// Uploads a rank's share through two pinned buffers and repacks it on the GPU. Synthetic weights (Recipe in
+// model/weights.h) are generated on the GPU. Loading takes kStagingBytes (uploader.h) of GPU memory besides
+// the weights. Calls `report` with the number of bytes that are on the GPU: at the start (0), before each
+// layer, and at the end. Throws InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report = {});
 

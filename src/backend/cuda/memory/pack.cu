@@ -18,8 +18,8 @@ __device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
 
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// Each thread writes a lane's A registers (16 bytes) for one of the four mma instructions of a tile, number
-// `part` (strips.h).
+// A tile takes four mma instructions (strips.h). Each thread writes the A registers (16 bytes) of one lane
+// for one of these instructions, number `part`.
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -40,8 +40,8 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// Returns a word of a lane's MXFP4 codes in the bit order of strips.h: four columns of row lane / 4
-// (`upper`) and of the row 8 below it (`lower`).
+// Returns a word of a lane's MXFP4 codes in the bit order of strips.h. The word has four columns of row
+// lane / 4 (`upper`) and of row lane / 4 + 8 (`lower`).
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
@@ -197,7 +197,9 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // rows lane / 4 and lane / 4 + 8: scales of the tile's first block, then of its second
+  // Scales of the tile's first block in rows lane / 4 and lane / 4 + 8, then of its second block in these
+  // rows.
+  uint8_t scales[4];
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       {const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane},

@@ -19,14 +19,14 @@ struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
   Strips to;
-  int* largest_scale{nullptr};  // only for MXFP4: raised to the largest E8M0 scale, as by PackMxfp4Args
+  int* largest_scale{nullptr};  // only for MXFP4: as in PackMxfp4Args
   int stored_cols{cols}, first_col{0};
 };
 void pack(Stream stream, const PackBf16Args& args);
 
 // Packs `rows` x `cols` elements, from first_row and first_col on, of each of `num_matrices` contiguous
-// matrices. Raises *largest_scale to the largest E8M0 scale, if that is larger; the caller must reject a
-// value above kLargestScale.
+// matrices. E8M0 scales above kLargestScale do not fit in the strips. If some scales are larger, the kernel
+// raises *largest_scale to the largest of them, and the caller must reject the matrices.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]: E8M0
@@ -39,11 +39,12 @@ struct PackMxfp4Args {
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// Quantises BF16 rows to strips of E4M3 or MXFP4 (model/quantize.h, formats/mxfp4.h). E4M3's scale of a row
-// covers all stored columns, so a slice of the columns gets the same codes as in the whole matrix.
+// Quantises BF16 rows to strips of E4M3 or MXFP4 (model/quantize.h, formats/mxfp4.h). In E4M3, the scale of a
+// row is computed from all stored columns, even if only some are packed. So a slice of the columns gets the
+// same codes as in the whole matrix.
 void quantise(Stream stream, const PackBf16Args& args);
-// Packs E4M3 codes, which args.from holds as BF16 numbers of the same values. args.to.row_scales must hold
-// scales of 1 until the kernel has run, because the kernel divides the numbers by these scales.
+// Packs E4M3 codes. args.from holds their values as BF16 numbers. args.to.row_scales must hold scales of 1
+// until the kernel has run, because the kernel divides the numbers by these scales.
 void pack_codes(Stream stream, const PackBf16Args& args);
 
 // Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.

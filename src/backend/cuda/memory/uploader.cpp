@@ -91,8 +91,8 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
   }
 }
 
-// The codes are uploaded as bfloat16 numbers, which the device quantises to E4M3 with a scale of 1. The
-// result is the same codes, because bfloat16 holds every E4M3 number.
+// Uploads the values of the FP8 codes as bfloat16 numbers, which the GPU quantises to E4M3 with a scale of 1.
+// This gives the original codes, because bfloat16 represents every E4M3 value exactly.
 void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row,
                    const Strips& to) {
   NIBBLE_CHECK(to.layout == Layout::kE4m3, "FP8 weights for another layout");
@@ -229,8 +229,9 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // After large contiguous copies, drops the copied part of the files from the page cache. After small ones
-  // it stays: the large page (folio) of a small vector also holds adjacent tensors, which are still needed.
+  // After large contiguous copies, drops the copied part of the files from the page cache. Small copies drop
+  // nothing: the large page (folio) that holds a small vector also holds adjacent tensors, which are copied
+  // later.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

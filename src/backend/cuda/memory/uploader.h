@@ -26,7 +26,8 @@ void drop_all_pages(const MappedFiles& files);
 // repacks the weights. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
-  // `source` names the weights in messages. Copied pages of `dropped_files` are dropped from the page cache.
+  // `source` names the weights in messages. Pages of `dropped_files` are dropped from the page cache once
+  // their content is copied.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
@@ -38,8 +39,8 @@ class Uploader {
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` into rows of `to`, from first_row on. If the slice lacks some columns, or if
-  // `from` is synthetic (Recipe), whole rows are first transferred or generated.
+  // Packs a slice of `from` into rows of `to`, from first_row on. The rows of the slice are first transferred
+  // to the GPU with all their columns, or generated there if `from` is synthetic (Recipe in model/weights.h).
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   // Packs the whole matrix. An FP8 matrix keeps its codes and row scales.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {

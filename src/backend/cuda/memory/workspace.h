@@ -31,8 +31,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 }
 
 // Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows of the longest
-// context. With more such rows, the launch has more CTAs than can be resident at once, and does not use the
-// mailbox (attention/launch.h).
+// context. A launch with more than two such rows has more CTAs than can be resident at once, so it does not
+// use the mailbox (attention/launch.h).
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -54,22 +54,25 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which attention has already read.
+  // Image of gathered pairs (ExpertsUpArgs). It lies in the memory of qkv_parts, which attention has already
+  // read when experts_up runs.
   Activations gathered;
-  // Scratch of qkv_split(), project_split() and project_blocks(), in the memory of attend_partials, which
-  // only attention needs.
+  // Scratch of qkv_split(), project_split() and project_blocks(). It lies in the memory of attend_partials,
+  // which is in use only while attention runs.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // arrays of RoutingMailbox; zero before step 1
+  // Arrays of RoutingMailbox; zero before the first step.
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};
   uint32_t* step{nullptr};  // number of the current step; zero before the first
   // Counters of kernels, zero before the first step. Embed and route have one counter each, experts_down has
   // kMaxExpertsPerToken, sample kOutputRows, attend one per row and key/value head, unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
-  // The mailboxes of AttendArgs and AttendTilesArgs; zero before step 1.
+  // attend_mailbox and tile_totals: the mailboxes of AttendArgs and of AttendTilesArgs; zero before the first
+  // step.
   float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats]
   int mailbox_partials{0};
   float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals]

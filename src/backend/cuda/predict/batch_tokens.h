@@ -5,9 +5,9 @@
 
 namespace nibble::cuda {
 
-// Longest predicted time of a step of gpt-oss-120b with the default number of rows. (A step with the smallest
-// default number, 2,048, may take longer.) Larger steps make long prompts faster, but every running answer
-// waits for a step's end.
+// Limit for the predicted time of a step of gpt-oss-120b with the default number of rows. The default is the
+// largest of 8,192, 4,096 and 2,048 rows that keeps this limit, or 2,048 if none does. Larger steps make long
+// prompts faster, but every running answer gets its next token only at the end of a step.
 inline constexpr double kMostStepSeconds{0.75};
 
 inline constexpr double kMostSpeed{0.9};  // fraction of prefill speed that default_rows_with_answers() keeps

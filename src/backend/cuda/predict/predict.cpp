@@ -22,16 +22,18 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-struct Reached {  // what a chip reads, converts and computes per microsecond
+// Rates that kernels reach on a chip, per microsecond: bytes read, weights converted, floating-point
+// operations.
+struct Reached {
   double bytes, cache_bytes, weights, flops, attend_flops, block_flops;
   double launch_microseconds;
 };
 
-// Returns the columns of activations that a block-scaled instruction multiplies.
+// Returns how many columns of activations (k of the mma) one block-scaled instruction multiplies.
 double columns_per_product(BlockFormat format) {
   switch (format) {
     case BlockFormat::kMxfp8x2:
-      return 16;  // two instructions for 32 columns
+      return 16;  // 32 columns take two instructions, because each number has two terms
     case BlockFormat::kMxfp8:
       return 32;
     case BlockFormat::kMxfp4:
@@ -72,7 +74,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
 }
 
 // Returns the bytes of activations that an operation reads and writes in a step. Each number counts as 4
-// bytes: a few numbers are float32, most are bfloat16 but read or written twice.
+// bytes: a few numbers are float32; most are bfloat16, but are read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
@@ -97,7 +99,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// Returns a step's pairs and used experts on a GPU that has all experts, or an equal part of every expert.
+// Returns the load of a GPU that has all experts, or an equal part of every expert.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
@@ -133,7 +135,8 @@ bool can_scale_blocks(Operation operation, const StorageFormats& formats, const 
 
 // Adds to `project` the launch and the transfers with which its input is quantised in every layer.
 void add_quantising(PredictedTime& project, const Reached& reached, const Config& config, int num_rows) {
-  constexpr double kBytes{4};  // per number: bfloat16 is read; a quantised number is written and read again
+  // Bytes per number: 2 to read it as bfloat16, 1 to write it quantised, and 1 to read it again.
+  constexpr double kBytes{4};
   project.num_launches += config.num_layers;
   project.serial += config.num_layers * reached.launch_microseconds;
   project.memory +=
@@ -206,7 +209,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
 }
 
 // Returns the config of a smaller model that stands for a share of the model: its vocab is the share's number
-// of rows of lm_head. The config does not say how the share's experts are loaded; load_of() does.
+// of rows of lm_head. The config does not contain the load of the share's experts, which load_of() returns.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -23,8 +23,9 @@
 
 namespace nibble::cuda {
 
-// Packed weights store E8M0 scale bytes plus kScaleOffset. Packing accepts scale bytes up to kLargestScale,
-// which is 2^1 and allows weights up to 12; the scales of gpt-oss are at most 2^-3.
+// Packed weights store each E8M0 scale byte with kScaleOffset added to it. Packing accepts scale bytes up to
+// kLargestScale, a scale of 2^(128 - 127) = 2: weights are at most 6 x 2 = 12. The scales of gpt-oss are at
+// most 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both

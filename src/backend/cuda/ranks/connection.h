@@ -49,8 +49,8 @@ std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection
                                                     std::span<const LocalRank> ranks);
 // Returns the error message for a trial (RankSum::run_trial()) with wrong sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns the entries of the list of kernels (Backend::kernels()) for the sum over ranks after an operation.
-// `of`: the operation's own entry.
+// Returns the kernels that sum an operation's results over the ranks, as entries of Backend::kernels(). `of`
+// is the entry of the operation.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 

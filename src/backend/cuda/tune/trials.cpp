@@ -210,7 +210,8 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // 2 if the timing is skipped: no candidate is right
+      // The check is one step of progress. The timing is a second one, skipped if no candidate is right.
+      meter_.add(right_.size() == num_before ? 2 : 1);
     }
   }
 

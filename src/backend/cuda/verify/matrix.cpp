@@ -158,9 +158,9 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
       }
       const size_t at = products.at(static_cast<int>(t), static_cast<int>(row));
       products.sums[at] = scale * sum;
+      // Kernels multiply a sum of E4M3 weights with the row's scale, which rounds once more.
       products.bounds[at] = scale * (relative * magnitudes + slacks + absolute_bound(shape_.cols)) +
-                            (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126
-                                                      : 0);  // rounding of the product with the row's scale
+                            (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126 : 0);
     }
   });
   return products;
