@@ -32,23 +32,29 @@ bool has_stored_experts(const Weights& weights) {
   });
 }
 
-// Merges the adapters, and decides the format of experts. Dense matrices take time, so they come last.
-Model with_adapters(Model model, const ResolvedSettings& setup) {
-  const std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
+// Opens the adapters and decides the format of experts. The caller merges the adapters into dense matrices:
+// this takes time, so it comes last.
+std::vector<ScaledAdapter> open_adapters_of_experts(Model& model, const ResolvedSettings& setup) {
+  std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
   if (!adapters.empty()) model.weights = with_expert_updates(model.weights, adapters);
   decide_experts(model, setup);
-  merge_into_dense(model, adapters, setup);
-  return model;
+  return adapters;
 }
 
 }  // namespace
 
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  return with_adapters(open_model(argument, setup.places), setup);
+  Model model = open_model(argument, setup.places);
+  const std::vector<ScaledAdapter> adapters = open_adapters_of_experts(model, setup);
+  merge_into_dense(model, adapters, setup);
+  return model;
 }
 
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  return with_adapters(describe_model(argument, setup.places), setup);
+  Model model = describe_model(argument, setup.places);
+  const std::vector<ScaledAdapter> adapters = open_adapters_of_experts(model, setup);
+  model.weights = describe_merged(model.weights, adapters);
+  return model;
 }
 
 void decide_experts(Model& model, const ResolvedSettings& setup) {
