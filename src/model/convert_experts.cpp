@@ -138,6 +138,7 @@ class Decider {
     const bool keeps_changes = !stored.updates || own == Format::kBf16 || own == Format::kF32;
     if (own && keeps_changes && rules_.runs(*own)) return *own;
     if (rules_.runs(Format::kF32)) return Format::kF32;
+    if (rules_.otherwise) return *rules_.otherwise;
     if (stored.updates)
       throw InputError(
           "{}: an adapter changes the experts, which are {}, so the {} backend runs them only if they are "
@@ -308,6 +309,13 @@ ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first
   return converted;
 }
 
+// Whether a backend runs the two formats of this layer together: Q8_0 only with itself or MXFP4.
+bool run_together(const LayerWeights& layer) {
+  const Format up = layer.gate_up.first.format(), down = layer.down.first.format();
+  const auto is_one = [&](Format format) { return up == format || down == format; };
+  return up == down || !is_one(Format::kQ8_0) || is_one(Format::kMxfp4);
+}
+
 }  // namespace
 
 bool is_exactly_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool) {
@@ -349,7 +357,9 @@ void check_asked(const ExpertRules& rules, const Config& config) {
 void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
                     const ReportProgress& report) {
   check_asked(rules, weights.config);
-  const Decider decider(weights, rules, pool);
+  ExpertRules both_otherwise = rules;
+  both_otherwise.asked = rules.otherwise;
+  const Decider decider(weights, rules, pool), decider_otherwise(weights, both_otherwise, pool);
   bool has_read = false;  // whether a whole matrix was read to check it; progress is shown only then
   size_t done = 0;
   for (LayerWeights& layer : weights.layers) {
@@ -359,14 +369,15 @@ void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool
       has_read |= first->experts() && first->experts()->is_exact && first->format() == Format::kMxfp4;
     ++done;
     if (report && has_read) report(done, weights.layers.size());
-    const Format up = layer.gate_up.first.format(), down = layer.down.first.format();
-    const auto is_one = [&](Format format) { return up == format || down == format; };
-    if (!rules.takes_any_blocks && up != down && is_one(Format::kQ8_0) && !is_one(Format::kMxfp4))
+    if (rules.takes_any_blocks || run_together(layer)) continue;
+    if (!rules.otherwise)
       throw InputError(
           "{}: the experts of a layer are {} and {}, which the {} backend does not run together: convert "
           "them with --experts {}",
           weights.source, stored_name(layer.gate_up.first), stored_name(layer.down.first), rules.backend,
           targets_text(weights.config, rules));
+    decider_otherwise.decide(layer.gate_up.first);
+    decider_otherwise.decide(layer.down.first);
   }
 }
 

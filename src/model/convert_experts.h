@@ -17,10 +17,12 @@
 namespace nibble {
 
 struct ExpertRules {
-  std::optional<Format> asked{};     // format chosen with --experts; nullopt: experts are not rounded
-  std::function<bool(Format)> runs;  // whether the backend runs experts in a format
-  bool takes_any_blocks{false};      // whether the backend reads ggml blocks of every type
-  std::string_view backend;          // name of the backend, for messages
+  std::optional<Format> asked{};      // format chosen with --experts; nullopt: experts are not rounded
+  std::optional<Format> otherwise{};  // format of experts that the backend does not run as they are; nullopt:
+                                      // they are refused
+  std::function<bool(Format)> runs;   // whether the backend runs experts in a format
+  bool takes_any_blocks{false};       // whether the backend reads ggml blocks of every type
+  std::string_view backend;           // name of the backend, for messages
 };
 
 // Throws InputError if the backend does not run `rules.asked`.
@@ -29,8 +31,9 @@ void check_asked(const ExpertRules& rules, const Config& config);
 // Chooses the format of all experts: `rules.asked` if set. Otherwise MXFP4 stays as it is, and a matrix
 // becomes MXFP4 if all its blocks of 32 elements are exact in MXFP4, as after an expansion from MXFP4. The
 // check reads the file up to the first block that is not exact. Other matrices keep their type if the backend
-// runs it, or become F32. Throws InputError if the backend runs neither, or does not run `rules.asked`.
-// Afterwards only matrices that must be converted are StoredExperts.
+// runs it, or become F32. If the backend runs neither, they become `rules.otherwise`. Throws InputError if it
+// is not set, or if the backend does not run `rules.asked`. Afterwards only matrices that must be converted
+// are StoredExperts.
 void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
                     const ReportProgress& report = {});
 

@@ -65,6 +65,18 @@ def test_what_a_conversion_costs_is_measured_against_the_file(fine_tune, tmp_pat
     assert "--compare needs a quantised setting: --experts" in refusal(*compare, "--experts", "bf16")
 
 
+def test_experts_that_a_backend_does_not_run_are_compared_in_bf16(tiny_gguf, tmp_path):
+    file = experts_in(tiny_gguf, tmp_path / "mixed.gguf", MIXED)
+    text = tmp_path / "text.txt"
+    text.write_text("The thing the Time Traveller held in his hand was a glittering metallic framework. " * 4)
+    measured = ["eval", file, "--text", text, "--window", 64, "--backend", "cpu", "--json"]
+    compared = json.loads(answer(*measured, "--compare", "--experts", "mxfp4"))
+    assert 0.001 < compared["mean_kl"] < 0.5
+    in_bf16 = json.loads(answer(*measured, "--experts", "bf16"))["perplexity"]
+    assert compared["unquantised_perplexity"] == pytest.approx(in_bf16, rel=1e-6)
+    assert "the experts are Q4_1 and MXFP4 and not exactly MXFP4" in refusal(*measured)
+
+
 def test_experts_that_do_not_fit_are_refused_in_one_line(fine_tune, tmp_path):
     file = expanded(tmp_path / "f16", "--dtype", "F16", "--nudge", 0.02)
     message = refusal("run", file, "-p", QUESTION, "--backend", "cpu")

@@ -346,6 +346,23 @@ def test_the_adapter_is_named_and_the_model_keeps_its_name(tmp_path):
         assert [model["id"] for model in json.load(reply)["data"]] == ["tiny"]
 
 
+def test_a_model_is_inspected_as_it_runs_with_the_adapter(tmp_path):
+    adapter = Adapter(tmp_path / "adapter")
+    for n in range(LAYERS):
+        for short in "qkv":
+            adapter.add(f"model.layers.{n}.{NAMES[short]}", adapter.model[n][short])
+    answer("convert", "tiny", tmp_path / "tiny.gguf", "--dense", "q8_0")
+
+    def kernels(*flags):
+        rows = inspected(tmp_path / "tiny.gguf", "--backend", "cpu", "--kernels", *flags)["kernels"]
+        return {row["operation"]: row["weights"] for row in rows}
+
+    before, merged = kernels(), kernels("--lora", adapter.write())
+    assert before["qkv"] == "Q8_0" and merged["qkv"] == "BF16"
+    assert merged == before | {"qkv": "BF16"}
+    assert kernels("--lora", adapter.folder, "--fp8-layers", "qkv")["qkv"] == "FP8"
+
+
 def test_experts_need_a_format_that_keeps_what_the_adapter_changes(tmp_path):
     adapter = Adapter(tmp_path / "adapter")
     adapter.add_modules()

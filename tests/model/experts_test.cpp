@@ -164,6 +164,18 @@ TEST_F(Experts, ThatABackendDoesNotRunAreRefusedInOneLineThatNamesTheOptions) {
               HasSubstr("--experts: the test backend does not run experts in BF16; it runs mxfp4 (147 kB)"));
 }
 
+TEST_F(Experts, ThatABackendDoesNotRunGetTheFormatThatIsNamedForThemInstead) {
+  make(small_config());
+  expand({DType::kF16, true});
+  tensor(2, "gate_up_proj").bytes[0] = std::byte{0x23};
+  ExpertRules rules = rules_for({Format::kMxfp4, Format::kBf16});
+  rules.otherwise = Format::kBf16;
+  const Weights weights = decided(rules);
+  EXPECT_EQ(weights.layers[2].gate_up.first.format(), Format::kBf16);
+  EXPECT_EQ(weights.layers[2].down.first.format(), Format::kMxfp4) << "it is exact";
+  EXPECT_EQ(weights.layers[1].gate_up.first.format(), Format::kMxfp4) << "it is exact";
+}
+
 TEST_F(Experts, InTheFormatThatIsAskedForAreAsNearAsItsRounding) {
   make(small_config());
   for (const Format format : kHost) {  // also from MXFP4, whatever the file holds

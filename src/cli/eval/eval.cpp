@@ -38,7 +38,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kEvalFooter{R"(
 Give exactly one of --text, --tasks and --golden. With --compare the text is read twice on the same backend: by the model
-quantised as --experts, --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model.
+quantised as --experts, --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model. If the backend does
+not run the experts as they are in the file, the unquantised model has them in BF16.
 
 With --golden the exit code is 1 if a prompt differs from the golden data by more than the tolerance printed at the end. A
 backend with int8 activations is also compared with the reference backend, which then rounds in the same places; this takes
@@ -115,7 +116,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const ResolvedSettings plain = unquantised(setup);
-  const Model plain_model = open_model_for(options.model, plain);
+  const Model plain_model = open_unquantised_for(options.model, plain);
   const Format experts_in = experts_format(model, setup);
   const Capacity capacity{options.window, 1};
   const BackendOptions room = backend_options(model.config, setup, capacity);

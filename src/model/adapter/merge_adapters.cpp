@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
+#include <memory>
+#include <new>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -79,6 +83,22 @@ class MergedMatrix {
   size_t codes_{0};  // bytes before the scales
   Buffer storage_;
 };
+
+// Returns the format of a dense matrix after merging.
+Format merged_format(const Matrix& matrix) {
+  const bool stays =
+      !matrix.blocks() && (matrix.format() == Format::kF32 || matrix.format() == Format::kE4m3);
+  return stays ? matrix.format() : Format::kBf16;
+}
+
+// Returns zeros, aligned as in a Buffer. The system assigns memory only to pages that are written.
+std::shared_ptr<const void> make_zeros(size_t bytes) {
+  size_t space = bytes + Buffer::kAlignment;
+  std::shared_ptr<void> owner(std::calloc(space, 1), std::free);
+  void* aligned = owner.get();
+  if (!aligned || !std::align(Buffer::kAlignment, bytes, aligned, space)) throw std::bad_alloc();
+  return {owner, aligned};
+}
 
 // Releases the pages of a dense matrix of a file.
 void release(const Matrix& matrix) {
@@ -163,9 +183,7 @@ MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAda
   size_t done = 0, bytes = 0;
   for (const auto& [place, updates] : all) {
     Matrix& matrix = dense_matrix(made, place);
-    const bool stays =
-        !matrix.blocks() && (matrix.format() == Format::kF32 || matrix.format() == Format::kE4m3);
-    MergedMatrix merged(matrix, stays ? matrix.format() : Format::kBf16);
+    MergedMatrix merged(matrix, merged_format(matrix));
     if (!merge(matrix, updates, merged, pool))
       throw InputError("{}: merged with the adapter, {} has values that are not finite numbers",
                        weights.source, name_in(place.second, place.first));
@@ -177,6 +195,31 @@ MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAda
   }
   made.storage = storage;
   return {std::make_shared<const Weights>(std::move(made)), bytes};
+}
+
+std::shared_ptr<const Weights> describe_merged(std::shared_ptr<const Weights> weights,
+                                               std::span<const ScaledAdapter> adapters) {
+  std::set<Place> places;
+  for_each_update(adapters, false,
+                  [&](const Place& place, int, const LowRankUpdate&) { places.insert(place); });
+  if (places.empty()) return weights;
+  Weights described = *weights;
+  size_t most = 0;
+  for (const Place& place : places) {
+    const Matrix& matrix = dense_matrix(described, place);
+    most = std::max(most, matrix_bytes(merged_format(matrix), as_size(matrix.rows), as_size(matrix.cols)));
+  }
+  const std::shared_ptr<const void> zeros = make_zeros(most);  // of all matrices
+  for (const Place& place : places) {
+    Matrix& matrix = dense_matrix(described, place);
+    const Format format = merged_format(matrix);
+    const auto* row_scales = format == Format::kE4m3 ? static_cast<const float*>(zeros.get()) : nullptr;
+    matrix.stored = Elements{.format = format, .data = zeros.get(), .row_scales = row_scales};
+  }
+  described.storage =
+      std::make_shared<const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+          weights->storage, zeros);
+  return std::make_shared<const Weights>(std::move(described));
 }
 
 }  // namespace nibble

@@ -33,4 +33,9 @@ struct MergedWeights {
 MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAdapter> adapters,
                                ThreadPool& pool, const ReportProgress& report = {});
 
+// Gives the dense matrices that merge_into_dense() would merge the same formats, with zeros as values, which
+// take no memory. Reads no weights. For commands that do not run the model.
+std::shared_ptr<const Weights> describe_merged(std::shared_ptr<const Weights> weights,
+                                               std::span<const ScaledAdapter> adapters);
+
 }  // namespace nibble

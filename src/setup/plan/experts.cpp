@@ -1,6 +1,7 @@
 #include "setup/plan/experts.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/errors/error.h"
@@ -13,7 +14,7 @@
 namespace nibble {
 namespace {
 
-ExpertRules rules_of(const ResolvedSettings& setup) {
+ExpertRules rules_of(const ResolvedSettings& setup, std::optional<Format> otherwise = {}) {
   const BackendRow& backend = *setup.backend;
   const auto runs = [&setup, &backend](Format format) {
     // Only elements without row scales can be cut into the shares of nodes.
@@ -22,8 +23,11 @@ ExpertRules rules_of(const ResolvedSettings& setup) {
   };
   // Only the reference runs float32 experts, and it reads blocks of every type.
   const bool takes_any_blocks = takes_blocks(setup) && runs(Format::kF32);
-  return {
-      .asked = setup.experts, .runs = runs, .takes_any_blocks = takes_any_blocks, .backend = backend.name};
+  return {.asked = setup.experts,
+          .otherwise = otherwise && runs(*otherwise) ? otherwise : std::nullopt,
+          .runs = runs,
+          .takes_any_blocks = takes_any_blocks,
+          .backend = backend.name};
 }
 
 bool has_stored_experts(const Weights& weights) {
@@ -32,11 +36,20 @@ bool has_stored_experts(const Weights& weights) {
   });
 }
 
-// Merges the adapters, and decides the format of experts. Dense matrices take time, so they come last.
-Model with_adapters(Model model, const ResolvedSettings& setup) {
-  const std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
+// Opens the adapters and decides the format of experts. The caller merges the adapters into dense matrices:
+// this takes time, so it comes last.
+std::vector<ScaledAdapter> open_adapters_of_experts(Model& model, const ResolvedSettings& setup,
+                                                    std::optional<Format> otherwise = {}) {
+  std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
   if (!adapters.empty()) model.weights = with_expert_updates(model.weights, adapters);
-  decide_experts(model, setup);
+  decide_experts(model, setup, otherwise);
+  return adapters;
+}
+
+Model open_and_merge(const std::string& argument, const ResolvedSettings& setup,
+                     std::optional<Format> otherwise) {
+  Model model = open_model(argument, setup.places);
+  const std::vector<ScaledAdapter> adapters = open_adapters_of_experts(model, setup, otherwise);
   merge_into_dense(model, adapters, setup);
   return model;
 }
@@ -44,15 +57,22 @@ Model with_adapters(Model model, const ResolvedSettings& setup) {
 }  // namespace
 
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  return with_adapters(open_model(argument, setup.places), setup);
+  return open_and_merge(argument, setup, {});
+}
+
+Model open_unquantised_for(const std::string& argument, const ResolvedSettings& setup) {
+  return open_and_merge(argument, setup, Format::kBf16);
 }
 
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  return with_adapters(describe_model(argument, setup.places), setup);
+  Model model = describe_model(argument, setup.places);
+  const std::vector<ScaledAdapter> adapters = open_adapters_of_experts(model, setup);
+  model.weights = describe_merged(model.weights, adapters);
+  return model;
 }
 
-void decide_experts(Model& model, const ResolvedSettings& setup) {
-  const ExpertRules rules = rules_of(setup);
+void decide_experts(Model& model, const ResolvedSettings& setup, std::optional<Format> otherwise) {
+  const ExpertRules rules = rules_of(setup, otherwise);
   if (!model.weights) {
     if (setup.experts && setup.backend->device && *setup.experts != Format::kMxfp4)
       throw InputError("--experts: the {} backend makes synthetic experts in MXFP4", rules.backend);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "setup/model/model.h"
@@ -13,12 +14,15 @@ namespace nibble {
 // Opens a model (setup/model/model.h) for a backend: also merges the adapters of --lora, and chooses the
 // format of the experts, for which it reads those that are not MXFP4.
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
-// Like open_model_for(), but with describe_model() instead of open_model(): for commands that do not run the
-// model.
+// Like open_model_for(), for comparisons with a model that is not quantised: experts that the backend does
+// not run as they are become BF16, if it runs that.
+Model open_unquantised_for(const std::string& argument, const ResolvedSettings& setup);
+// Like open_model_for(), for commands that do not run the model: never reads dense matrices. Those that an
+// adapter changes have their final format, and zeros as values.
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
 // Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
-// backend cannot run the experts, or cannot run them in the format of --experts.
-void decide_experts(Model& model, const ResolvedSettings& setup);
+// backend cannot run the experts and `otherwise` is not set, or cannot run them in the format of --experts.
+void decide_experts(Model& model, const ResolvedSettings& setup, std::optional<Format> otherwise = {});
 
 // Returns the format in which the experts run; the largest one if layers differ.
 Format experts_format(const Model& model, const ResolvedSettings& setup);

@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "core/numbers/random.h"
 #include "formats/ggml_blocks.h"
@@ -425,6 +427,46 @@ TEST_F(Adapters, KeepFp8AndFloat32AndTurnBlocksIntoBf16) {
       ASSERT_NEAR(fp8[row * 64 + c], expected, std::abs(expected) * kFp8 + largest * 0x1p-17);
     }
   }
+}
+
+// Pages that no one may read.
+class Unreadable {
+ public:
+  explicit Unreadable(size_t bytes)
+      : bytes_(bytes), data_(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~Unreadable() { ::munmap(data_, bytes_); }
+  Unreadable(const Unreadable&) = delete;
+  Unreadable& operator=(const Unreadable&) = delete;
+  const void* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+TEST_F(Adapters, AreDescribedWithTheFormatsOfMergedMatricesWithoutReadingAny) {
+  const Unreadable pages(size_t{1} << 20);
+  ASSERT_NE(pages.data(), MAP_FAILED);
+  Weights base = *base_;
+  LayerWeights& layer = base.layers[1];
+  const auto* scales = static_cast<const float*>(pages.data());
+  layer.q.stored = Elements{.format = Format::kE4m3, .data = pages.data(), .row_scales = scales};
+  layer.v.stored = Elements{.format = Format::kF32, .data = pages.data()};
+  layer.o.stored = Blocks{.type = GgmlType::kQ8_0, .rows = static_cast<const std::byte*>(pages.data())};
+  base.embedding.stored = Elements{.format = Format::kBf16, .data = pages.data()};
+  for (const auto& [name, in, out] :
+       {std::tuple("q", 64U, 96U), std::tuple("v", 64U, 32U), std::tuple("o", 96U, 64U)})
+    add_pair(fmt::format("model.layers.1.self_attn.{}_proj", name), 4, in, out);
+  const ScaledAdapter adapters[] = {{std::make_shared<const Adapter>(open())}};
+  const auto described = describe_merged(std::make_shared<const Weights>(base), adapters);
+  const LayerWeights& is = described->layers[1];
+  EXPECT_EQ(is.q.elements().format, Format::kE4m3);
+  EXPECT_EQ(is.v.elements().format, Format::kF32);
+  EXPECT_EQ(is.o.elements().format, Format::kBf16);
+  for (const Matrix* matrix : {&is.q, &is.v, &is.o})
+    EXPECT_THAT(values_of(*matrix, 1), testing::Each(0)) << "kernels are listed with these values";
+  EXPECT_EQ(is.k.elements().data, layer.k.elements().data);
+  EXPECT_EQ(described->embedding.elements().data, pages.data());
 }
 
 TEST_F(Adapters, TurnALayerOfAnotherProgramIntoBf16) {

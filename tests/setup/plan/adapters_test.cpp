@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "model/convert_experts.h"
 #include "setup/plan/capacity.h"
 #include "setup/plan/experts.h"
 #include "setup/plan/memory.h"
@@ -16,6 +17,7 @@
 #include "tests/backend/feeder.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
+#include "tests/model/expanded_experts.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {
@@ -124,6 +126,23 @@ TEST_F(LoraFiles, NameTheAdapterAndCountItsMemory) {
   EXPECT_GE(model.merged_bytes, 2u * 512 * 256);
   EXPECT_LT(model.merged_bytes, 2u * 512 * 256 + 4096);
   EXPECT_THAT(describe_model_for(kAdaptedModel, setup_of("cpu", {})).adapters, testing::IsEmpty());
+}
+
+TEST_F(LoraFiles, AreNotMergedIntoDenseMatricesOfAModelThatIsOnlyDescribed) {
+  const ResolvedSettings setup = setup_of("cpu", {write()}, "bf16");
+  const Model merged = open_model_for(kAdaptedModel, setup),
+              described = describe_model_for(kAdaptedModel, setup);
+  EXPECT_EQ(described.adapters, merged.adapters);
+  EXPECT_EQ(described.merged_bytes, 0u);
+  const Matrix &is = described.weights->layers[0].q, &was = merged.weights->layers[0].q;
+  EXPECT_EQ(is.elements().format, was.elements().format);
+  EXPECT_NE(values_of(was, 1), values_of(is, 1));
+  EXPECT_THAT(values_of(is, 1), testing::Each(0));
+  EXPECT_EQ(describe_experts(*described.weights), describe_experts(*merged.weights));
+  const BackendOptions options = backend_options(merged.config, setup, {64, 1});
+  EXPECT_EQ(needed_bytes(described, setup, options),
+            needed_bytes(merged, setup, options) + merged.merged_bytes)
+      << "memory that is not in use yet";
 }
 
 TEST_F(LoraFiles, MustNotChangeBeforeTheModelIsLoaded) {
