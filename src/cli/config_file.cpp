@@ -5,7 +5,6 @@
 #include <toml++/toml.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>

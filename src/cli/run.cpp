@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
 #include "cli/nodes.h"
 #include "cli/terminal/answer.h"

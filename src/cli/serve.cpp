@@ -19,7 +19,6 @@
 #include "core/console/output.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
-#include "core/program/log.h"
 #include "core/system/clock.h"
 #include "core/text/bytes_text.h"
 #include "core/threads/thread_pool.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
-#include <utility>
 
 #include "core/errors/check.h"
 #include "core/errors/error.h"

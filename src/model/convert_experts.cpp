@@ -8,7 +8,6 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 

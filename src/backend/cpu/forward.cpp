@@ -1,7 +1,6 @@
 #include "backend/cpu/forward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 
 #include "backend/backend.h"

@@ -1,14 +1,11 @@
 #include "cli/bench/acceptance.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include "cli/bench/bench_flags.h"
 #include "cli/measure/backend_sequence.h"
@@ -20,7 +17,6 @@
 #include "core/text/json.h"
 #include "core/text/take_until.h"
 #include "model/ops.h"
-#include "setup/machine/machine.h"
 #include "setup/model/model.h"
 #include "setup/plan/experts.h"
 #include "setup/plan/storage_formats.h"

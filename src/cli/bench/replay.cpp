@@ -20,7 +20,6 @@
 #include "harmony/field.h"
 #include "harmony/json_text.h"
 #include "harmony/render.h"
-#include "setup/machine/machine.h"
 #include "setup/model/model.h"
 #include "setup/model/tokenizer.h"
 #include "setup/plan/capacity.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "cli/bench_serve/lengths.h"
 #include "core/errors/error.h"

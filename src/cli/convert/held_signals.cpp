@@ -1,7 +1,6 @@
 #include "cli/convert/held_signals.h"
 
 #include <algorithm>
-#include <ctime>
 
 namespace nibble::cli {
 

@@ -1,7 +1,6 @@
 #include "cli/measure/run_record.h"
 
 #include <ctime>
-#include <optional>
 
 #include "cli/measure/kernels_json.h"
 #include "cli/measure/or_null.h"

@@ -5,7 +5,6 @@
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <optional>
 
 #include "cli/measure/backend_sequence.h"
 #include "cli/measure/run_record.h"
@@ -14,7 +13,6 @@
 #include "cli/profile/compare.h"
 #include "cli/profile/kernel_times.h"
 #include "cli/profile/parts.h"
-#include "core/errors/check.h"
 #include "core/errors/error.h"
 #include "core/files/new_file.h"
 #include "core/system/clock.h"

@@ -1,8 +1,6 @@
 #include "grammar/automata/decoder.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 
 #include "core/errors/check.h"
 #include "grammar/limits.h"

@@ -1,7 +1,5 @@
 #include "model/adapter/peft_config.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>

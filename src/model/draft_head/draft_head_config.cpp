@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/errors/error.h"
 #include "formats/untrusted_json.h"
 #include "model/draft_head/draft_head.h"
 #include "model/json_fields.h"

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/errors/error.h"
 #include "core/text/json.h"
 #include "harmony/json_text.h"
 

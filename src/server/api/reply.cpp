@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/text/json.h"
 #include "core/text/json_text.h"
 #include "core/text/remove_member.h"
 #include "text/utf8_stream.h"

@@ -4,7 +4,6 @@
 #include <climits>
 #include <utility>
 
-#include "core/text/json.h"
 #include "core/text/remove_member.h"
 #include "server/api/reasoning_params.h"
 #include "server/api/reply.h"

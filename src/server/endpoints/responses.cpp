@@ -6,7 +6,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/program/log.h"

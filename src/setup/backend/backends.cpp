@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "core/errors/error.h"
 #include "core/text/near_name.h"

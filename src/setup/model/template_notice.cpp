@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"

@@ -12,7 +12,6 @@
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
-#include "backend/draft_chain.h"
 #include "core/errors/error.h"
 
 namespace nibble::cpu {

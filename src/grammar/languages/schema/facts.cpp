@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "grammar/languages/one_line.h"
-#include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
 namespace {

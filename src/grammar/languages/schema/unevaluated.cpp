@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/errors/error.h"
-
 namespace nibble::grammar {
 
 bool Unevaluated::mentions_member(const std::function<bool(const Json& schema)>& is_named) const {
