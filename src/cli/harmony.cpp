@@ -1,5 +1,4 @@
-#include "cli/harmony.h"
-
+// nibble harmony: turns a conversation into text and token ids, and token ids into messages.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/command.h"
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/errors/error.h"

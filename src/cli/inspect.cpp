@@ -1,5 +1,4 @@
-#include "cli/inspect.h"
-
+// nibble inspect: shows a model's parts, the memory it needs, and the kernels that would run it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/measure/kernels_json.h"
 #include "cli/version.h"
 #include "core/errors/error.h"

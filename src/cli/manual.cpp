@@ -1,5 +1,4 @@
-#include "cli/manual.h"
-
+// nibble manual: prints a manual page in roff, made from the help of the commands.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/help.h"
 #include "cli/version.h"
 #include "core/errors/error.h"

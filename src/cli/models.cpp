@@ -1,5 +1,4 @@
-#include "cli/models.h"
-
+// nibble models: lists the models on this machine, and which of them run here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "core/errors/error.h"
 #include "core/text/bytes_text.h"
 #include "core/text/json.h"

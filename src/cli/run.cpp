@@ -1,9 +1,9 @@
-#include "cli/run.h"
-
+// nibble run: answers a single prompt.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/nodes.h"
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"

@@ -1,5 +1,4 @@
-#include "cli/serve.h"
-
+// nibble serve: runs the HTTP server with the OpenAI API.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/nodes.h"
 #include "cli/serve_facts.h"

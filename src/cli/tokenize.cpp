@@ -1,11 +1,11 @@
-#include "cli/tokenize.h"
-
+// nibble tokenize: turns text into token ids and back.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/console/output.h"

@@ -1,5 +1,4 @@
-#include "cli/bench/bench.h"
-
+// nibble bench: measures a model's speed on this machine and the share of memory bandwidth it reaches.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +15,7 @@
 #include "cli/bench/replay.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
-#include "cli/bench_serve/bench_serve.h"
+#include "cli/command.h"
 #include "cli/measure/coherence.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/preset.h"

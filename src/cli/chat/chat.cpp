@@ -1,5 +1,4 @@
-#include "cli/chat/chat.h"
-
+// nibble chat: a conversation in the terminal.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +15,7 @@
 #include "cli/chat/line_editor.h"
 #include "cli/chat/local_answerer.h"
 #include "cli/chat/remote_answerer.h"
+#include "cli/command.h"
 #include "core/console/output.h"
 #include "core/errors/error.h"
 #include "setup/model/model.h"

@@ -1,11 +1,11 @@
-#include "cli/convert/convert.h"
-
+// nibble convert: writes a model as a GGUF file or a checkpoint folder.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/convert/held_signals.h"
 #include "cli/convert/small_files.h"
 #include "core/console/output.h"

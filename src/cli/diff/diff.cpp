@@ -1,5 +1,4 @@
-#include "cli/diff/diff.h"
-
+// nibble diff: finds the first layer and operation in which two backends, formats or builds differ.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/diff/compare.h"
 #include "cli/diff/states.h"
 #include "cli/measure/speed_tests.h"

@@ -1,11 +1,11 @@
-#include "cli/eval/eval.h"
-
+// nibble eval: measures quality by perplexity, by tasks with exact answers, or against golden data.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/eval/compare.h"
 #include "cli/eval/golden.h"
 #include "cli/eval/golden_report.h"

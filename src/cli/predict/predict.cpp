@@ -1,11 +1,11 @@
-#include "cli/predict/predict.h"
-
+// nibble predict: predicts speed and memory of a model from a cost model, for GPUs that may be absent here.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "cli/command.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/preset.h"
 #include "cli/measure/run_record.h"

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/measure/backend_sequence.h"
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"

@@ -1,5 +1,5 @@
-#include "cli/tune/tune.h"
-
+// nibble tune: finds the fastest thread count and work sizes on this CPU, and stores them for all commands.
+// On a GPU, prints the fastest kernel for each number of rows (tune/kernels.h).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/sample_statistics.h"

@@ -1,5 +1,4 @@
-#include "cli/verify/verify.h"
-
+// nibble verify: probes this machine's device and checks all rows of its kernel tables in separate processes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/verify/child_process.h"
 #include "cli/verify/golden_check.h"
 #include "cli/verify/probe_verdict.h"

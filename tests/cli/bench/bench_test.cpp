@@ -8,9 +8,9 @@
 #include <numbers>
 #include <sstream>
 
-#include "cli/bench/bench.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
+#include "cli/command.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
