@@ -20,8 +20,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kRenderFooter{R"(
 Reads a conversation as JSON from stdin, in the form of the official library: {"messages": [{"role": "user",
 "content": "Hi"}, ...]}. Prints the text on stdout and the ids on a second line; with --jsonl each line of stdin is a

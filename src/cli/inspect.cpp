@@ -33,8 +33,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kInspectFooter{R"(
 Loads nothing and makes no synthetic weights, so models that do not fit this machine can be inspected too.
 

@@ -20,8 +20,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kModelsFooter{R"(
 Lists the bundled miniature, and what Hugging Face, Ollama and LM Studio have stored on this disk; given folders, the models
 in them and in the folders below. MODEL of other commands may be each of these names. CONTEXT is the longest that fits into

@@ -64,13 +64,13 @@ std::vector<TokenId> prompt_tokens(const RunOptions& options, const Settings& se
   return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
 }
 
-nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
+  Json rows = Json::array();
   for (const SampledToken& token : answer.tokens) {
-    nlohmann::ordered_json row{{"token", token.token},
-                               {"text", tokenizer.bytes(token.token)},
-                               {"logprob", token.logprob},
-                               {"top", nlohmann::ordered_json::array()}};
+    Json row{{"token", token.token},
+             {"text", tokenizer.bytes(token.token)},
+             {"logprob", token.logprob},
+             {"top", Json::array()}};
     for (const TokenLogprob& other : token.top)
       row["top"].push_back(
           {{"token", other.token}, {"text", tokenizer.bytes(other.token)}, {"logprob", other.logprob}});
@@ -81,7 +81,7 @@ nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& toke
 
 void print_json(const RunOptions& options, const Settings& settings, const Answer& answer,
                 const Tokenizer& tokenizer, const Speed& speed) {
-  nlohmann::ordered_json json{
+  Json json{
       {"model", options.model}, {"finish_reason", name(answer.finished.reason)}, {"answer", answer.text}};
   if (!options.is_raw) {
     json["reasoning"] = answer.reasoning;

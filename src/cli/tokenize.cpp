@@ -16,8 +16,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kTokenizeFooter{R"(
 Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each
 line {"ids": [...]} becomes {"text": ...}; bytes that are not a valid character become U+FFFD. Any other line becomes

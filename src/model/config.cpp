@@ -301,7 +301,7 @@ Config read_config(const std::filesystem::path& file) {
 }
 
 std::string to_json(const Config& config) {
-  nlohmann::ordered_json object;
+  Json object;
   object["architectures"] = {"GptOssForCausalLM"};
   object["model_type"] = "gpt_oss";
   object["num_hidden_layers"] = config.num_layers;

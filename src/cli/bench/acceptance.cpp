@@ -27,8 +27,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kBenchAcceptanceFooter{R"(
 Predicts the speed of drafts that are accepted with given probabilities. A PROFILE is a list such as 0.7,0.5,0.3, for the
 first three drafts of a step (later ones are wrong), or one number for all. The command times steps of 1 to 16 rows of one

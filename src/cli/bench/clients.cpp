@@ -25,8 +25,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kBenchClientsFooter{R"(
 Runs an engine under the load of N clients, without HTTP. Each client sends 4 requests, one after another. A request has a
 prompt of -p random tokens and an answer of -n. The difference from bench serve with the same lengths is the cost of HTTP.

@@ -20,8 +20,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kBenchCompareFooter{R"(
 Measures nothing. A and B are files of records that 'nibble bench --record' appended to, one line for each run. For each test
 the command shows whether B differs from A by more than the noise: the rank test of Mann and Whitney over all repetitions of a

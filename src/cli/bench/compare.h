@@ -9,7 +9,7 @@
 
 namespace nibble::cli {
 
-using Runs = std::vector<nlohmann::ordered_json>;
+using Runs = std::vector<Json>;
 
 // Reads concatenated runs in the form of `nibble bench --json`. Throws InputError for anything else.
 Runs read_runs(const std::filesystem::path& path);

@@ -33,7 +33,6 @@ namespace nibble::cli {
 namespace {
 
 using harmony::Field;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kBenchReplayFooter{R"(
 Runs the requests of FILE through an engine, alternating between no drafts and the drafts of --speculate, and prints the
@@ -89,7 +88,7 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
     const std::string_view line = take_until(rest, '\n');
     if (line.empty()) continue;
     const std::string place = fmt::format("{}: line {}", file, number);
-    const harmony::Json json = harmony::parse_json(line, place);
+    const Json json = harmony::parse_json(line, place);
     requests.push_back(read_request(Field(json, place), settings, config, tokenizer, context));
   }
   if (requests.empty()) throw InputError("{}: contains no request", file);

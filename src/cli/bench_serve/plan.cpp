@@ -15,8 +15,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kMostClients{1 << 16};
 constexpr RequestCount kRequests{10, true}, kWarmups{2, true};
 constexpr int kLeastRequests{64};

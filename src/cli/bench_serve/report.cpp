@@ -12,8 +12,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Column {
   const char* title;
   int width;

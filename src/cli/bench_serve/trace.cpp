@@ -56,7 +56,7 @@ Trace read_trace(std::string_view text, const std::string& origin) {
     const std::string_view line = take_until(rest, '\n');
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}: line {}", origin, number);
-    const harmony::Json json = harmony::parse_json(line, place);
+    const Json json = harmony::parse_json(line, place);
     const Field field(json, place);
     trace.requests.push_back(read_trace_request(field));
     const bool has_time = field.find("timestamp").has_value();

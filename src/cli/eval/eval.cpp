@@ -34,8 +34,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kEvalFooter{R"(
 Give exactly one of --text, --tasks and --golden. With --compare the text is read twice on the same backend: by the model
 quantised as --experts, --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model.

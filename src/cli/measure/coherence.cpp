@@ -98,7 +98,7 @@ std::string coherence_line(const Coherence& coherence) {
                      is_right(*coherence.answer) ? "right" : "DOUBTFUL", kCoherenceQuestion, shown);
 }
 
-nlohmann::ordered_json to_json(const Coherence& coherence) {
+Json to_json(const Coherence& coherence) {
   if (!coherence.answer) return nullptr;
   return {{"question", kCoherenceQuestion},
           {"answer", *coherence.answer},

@@ -10,8 +10,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json to_json(const DeviceFacts& device) {
   return {{"name", device.name},
           {"driver", or_null(device.driver)},

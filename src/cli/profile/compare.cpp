@@ -16,8 +16,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kProfileCompareFooter{R"(
 Measures nothing. A and B are files of 'nibble profile --json'; of a file with several profiles the last one counts. The first
 table has the parts of a step; "within the spread" marks a difference below two standard deviations of the repetitions. The second

@@ -123,8 +123,8 @@ std::string kernel_table(std::span<const KernelTime> kernels, double read_bandwi
   return table + halves_of_experts(kernels);
 }
 
-nlohmann::ordered_json to_json(std::span<const KernelTime> kernels, double read_bandwidth) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json to_json(std::span<const KernelTime> kernels, double read_bandwidth) {
+  Json rows = Json::array();
   for (const KernelTime& kernel : kernels)
     rows.push_back({{"kernel", kernel.kernel},
                     {"part", kernel.part},

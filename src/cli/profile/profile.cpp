@@ -30,8 +30,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kProfileFooter{R"(
 Repeats one step: -s sequences with -d tokens each in the KV cache get -p new tokens each (1: decode). On a GPU each launch
 records when its first block could begin and when its last block ended; gaps are the times between launches. The parts add

@@ -14,8 +14,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Returns the enumerator's name: "kExpertsUp" for "experts up", "kBf16" for "BF16".
 std::string enumerator(std::string_view name) {
   std::string text = "k";

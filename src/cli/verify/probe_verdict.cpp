@@ -10,8 +10,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::optional<ProbeFinding::Result> result_named(const Json& json) {
   if (!json.is_string()) return std::nullopt;
   const auto found =

@@ -30,7 +30,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
 constexpr const char* kVerifyFooter{R"(

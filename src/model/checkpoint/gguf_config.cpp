@@ -15,8 +15,6 @@
 namespace nibble {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 constexpr std::string_view kOllamaPrefix{"gptoss."};
 

@@ -12,7 +12,6 @@ namespace {
 
 using harmony::ChatMessage;
 using harmony::Field;
-using harmony::Json;
 using harmony::Role;
 
 constexpr const char* kBlocks{"a string or a list of blocks"};

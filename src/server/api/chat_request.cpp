@@ -8,7 +8,6 @@
 namespace nibble::server {
 
 using harmony::Field;
-using harmony::Json;
 
 namespace {
 

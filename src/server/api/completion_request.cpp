@@ -6,7 +6,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::Field;
-using harmony::Json;
 
 Prompt read_prompt(const Field& field) {
   if (field.value().is_string()) return field.string();

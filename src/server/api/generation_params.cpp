@@ -15,7 +15,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::Field;
-using harmony::Json;
 
 double read_number(const Field& field, double least, double most) {
   const auto refuse = [&] { field.refuse(fmt::format("a number from {} to {}", least, most)); };

@@ -11,7 +11,6 @@ namespace {
 
 using grammar::Language;
 using harmony::Field;
-using harmony::Json;
 
 class FormatReader {
  public:

@@ -11,7 +11,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::Field;
-using harmony::Json;
 
 constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32},
     kOllamaShow{64}, kDetokenize{128};

@@ -14,7 +14,6 @@ namespace {
 
 using harmony::ChatMessage;
 using harmony::Field;
-using harmony::Json;
 using harmony::Role;
 
 constexpr const char* kTextParts{"a string or a list of text parts"};

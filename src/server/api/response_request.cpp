@@ -15,7 +15,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::Field;
-using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
   // These values are accepted and add nothing, because this server has no built-in tools and no images.

@@ -12,7 +12,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::Field;
-using harmony::Json;
 using harmony::Tool;
 
 constexpr size_t kMaxTools{1024};

@@ -18,7 +18,6 @@ namespace nibble {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 struct TunedField {
   const char* name;

@@ -12,7 +12,6 @@ namespace nibble {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const fs::path& path) {
   throw InputError("{}: not a report of nibble verify: delete it, or run nibble verify again", path.string());
