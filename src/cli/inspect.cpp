@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/measure/kernels_json.h"
+#include "cli/options.h"
 #include "cli/version.h"
 #include "core/errors/error.h"
 #include "core/system/available_bytes.h"
@@ -424,21 +424,15 @@ int inspect(const InspectOptions& options, Settings settings) {
 Action define_inspect(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<InspectOptions>();
   add_model(command, options->model);
-  command
-      .add_option("--sequences", options->num_sequences,
-                  "number of concurrent sequences for the memory plan [1]")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number(command, "--sequences", "N", options->num_sequences, 1, 1024,
+             "number of concurrent sequences for the memory plan [1]");
   command.add_flag("--tensors", options->show_tensors,
                    "list every tensor (and GGUF metadata), even if the files are not a complete model");
   command.add_flag("--kernels", options->show_kernels, "the kernel that runs each operation here, and why");
-  command
-      .add_option("--gpu", options->gpu,
-                  "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...")
-      ->type_name("NAME");
-  command.add_option("--rows", options->num_rows, "with --kernels --gpu: how a step of N rows runs there")
-      ->type_name("N")
-      ->check(CLI::Range(1, 8192));
+  add_value(command, "--gpu", "NAME", options->gpu,
+            "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...");
+  add_number(command, "--rows", "N", options->num_rows, 1, 8192,
+             "with --kernels --gpu: how a step of N rows runs there");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,

@@ -1,10 +1,10 @@
 // nibble run: answers a single prompt.
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/nodes.h"
+#include "cli/options.h"
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"
 #include "cli/terminal/prompt.h"
@@ -160,14 +160,10 @@ int run(const RunOptions& options, const Settings& settings) {
 Action define_run(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<RunOptions>();
   add_model(command, options->model);
-  command.add_option("-p,--prompt", options->prompt.text, "the prompt; what is piped to stdin follows it")
-      ->type_name("TEXT");
-  command
-      .add_option("-f,--file", options->prompt.files, "append the text of FILE; may be given several times")
-      ->type_name("FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_value(command, "-p,--prompt", "TEXT", options->prompt.text,
+            "the prompt; what is piped to stdin follows it");
+  take_all(add_value(command, "-f,--file", "FILE", options->prompt.files,
+                     "append the text of FILE; may be given several times"));
   command.add_flag("--raw", options->is_raw,
                    "continue the prompt as plain text, without a chat; control tokens are recognised");
   command.add_flag("--json", options->as_json, "one JSON object at the end instead of the streamed text");

@@ -60,7 +60,8 @@ constexpr Room kRooms[] = {
     {"cli/help", 1},  //
     {"cli/terminal/", 2},
     {"cli/measure/", 2},
-    {"cli/nodes", 2},  //
+    {"cli/nodes", 2},
+    {"cli/options", 2},  //
     {"cli/*", 3},
     {"cli/bench_serve/", 3},
     {"cli/chat/", 4},  // asks a server with the client of bench serve

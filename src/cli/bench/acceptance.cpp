@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -291,16 +290,12 @@ Action define_bench_acceptance(CLI::App& command, Settings& settings) {
   const auto flags = std::make_shared<Flags>();
   AcceptanceOptions& options = flags->options;
   add_model(command, flags->model);
-  command.add_option("PROFILE", options.profiles, "probabilities that each draft of a step is right")
-      ->required()
-      ->type_name("...");
-  command.add_option("-n,--output-tokens", options.num_tokens, "tokens to decode")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBenchTokens))
+  add_value(command, "PROFILE", "...", options.profiles, "probabilities that each draft of a step is right")
+      ->required();
+  add_number(command, "-n,--output-tokens", "N", options.num_tokens, 1, kMaxBenchTokens, "tokens to decode")
       ->capture_default_str();
-  command.add_option("-d,--depth", options.depth, "tokens in the KV cache before those that are timed")
-      ->type_name("N")
-      ->check(CLI::Range(0, kMaxBenchTokens))
+  add_number(command, "-d,--depth", "N", options.depth, 0, kMaxBenchTokens,
+             "tokens in the KV cache before those that are timed")
       ->capture_default_str();
   add_bench_flags(command, settings, *flags);
   command.footer(kBenchAcceptanceFooter);

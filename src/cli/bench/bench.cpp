@@ -1,5 +1,4 @@
 // nibble bench: measures a model's speed on this machine and the share of memory bandwidth it reaches.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -17,7 +16,6 @@
 #include "cli/bench/table.h"
 #include "cli/command.h"
 #include "cli/measure/coherence.h"
-#include "cli/measure/number_list.h"
 #include "cli/measure/preset.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/speed_tests.h"
@@ -213,15 +211,11 @@ int bench_preset(const BenchOptions& options, const Settings& settings, const st
 
 void add_preset_flags(CLI::App& command, BenchOptions& options) {
   CLI::Option* preset =
-      command
-          .add_option("--preset", options.preset,
-                      fmt::format("all measurements of a preset, or NAME:RUN,...: {}", preset_names()))
-          ->type_name("NAME");
+      add_value(command, "--preset", "NAME", options.preset,
+                fmt::format("all measurements of a preset, or NAME:RUN,...: {}", preset_names()));
   for (const char* flag : {"-p", "-n", "-d", "--csv"}) preset->excludes(command.get_option(flag));
-  command
-      .add_option("--draft-head", options.draft_head,
-                  "with --preset: prefill and decode with this EAGLE-3 head too")
-      ->type_name("FOLDER")
+  add_value(command, "--draft-head", "FOLDER", options.draft_head,
+            "with --preset: prefill and decode with this EAGLE-3 head too")
       ->needs(preset);
 }
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "cli/measure/record_file.h"
 #include "cli/measure/run_record.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 
 namespace nibble::cli {
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -10,7 +9,6 @@
 #include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/bench_serve/latency.h"
-#include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/text/json.h"
@@ -151,13 +149,11 @@ Action define_bench_clients(CLI::App& command, Settings& settings) {
   const auto flags = std::make_shared<Flags>();
   add_model(command, flags->model);
   add_numbers(command, "--clients", flags->num_clients, "numbers of concurrent clients, one load for each");
-  command.add_option("-p,--prompt-tokens", flags->num_prompt_tokens, "tokens of each prompt")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBenchTokens))
+  add_number(command, "-p,--prompt-tokens", "N", flags->num_prompt_tokens, 1, kMaxBenchTokens,
+             "tokens of each prompt")
       ->capture_default_str();
-  command.add_option("-n,--output-tokens", flags->num_output_tokens, "tokens of each answer")
-      ->type_name("N")
-      ->check(CLI::Range(2, kMaxBenchTokens))
+  add_number(command, "-n,--output-tokens", "N", flags->num_output_tokens, 2, kMaxBenchTokens,
+             "tokens of each answer")
       ->capture_default_str();
   add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
   command.footer(kBenchClientsFooter);

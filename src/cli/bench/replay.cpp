@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
@@ -190,10 +189,8 @@ Action define_bench_replay(CLI::App& command, Settings& settings) {
   };
   const auto flags = std::make_shared<Flags>();
   add_model(command, flags->model);
-  command.add_option("FILE", flags->file, "requests, one JSON object per line")->required()->type_name("");
-  command.add_option("--clients", flags->num_clients, "concurrent requests")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBenchClients))
+  add_value(command, "FILE", "", flags->file, "requests, one JSON object per line")->required();
+  add_number(command, "--clients", "N", flags->num_clients, 1, kMaxBenchClients, "concurrent requests")
       ->capture_default_str();
   add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
   command.footer(kBenchReplayFooter);

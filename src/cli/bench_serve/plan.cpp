@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <random>
 
-#include "cli/measure/number_list.h"
+#include "cli/options.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
 

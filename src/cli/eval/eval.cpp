@@ -1,5 +1,4 @@
 // nibble eval: measures quality by perplexity, by tasks with exact answers, or against golden data.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "cli/eval/tasks.h"
 #include "cli/measure/run_record.h"
 #include "cli/nodes.h"
+#include "cli/options.h"
 #include "core/console/progress.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
@@ -307,19 +307,15 @@ int eval(const EvalOptions& options, const Settings& settings) {
 Action define_eval(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<EvalOptions>();
   add_model(command, options->model);
-  command.add_option("--text", options->text, "perplexity of a text")->type_name("FILE");
-  command
-      .add_option("--tasks", options->tasks, "accuracy on prompts with exact answers, greedy, as in a chat")
-      ->type_name("FILE");
-  command.add_option("--golden", options->golden, "agreement with the results of another implementation")
-      ->type_name("FILE");
+  add_value(command, "--text", "FILE", options->text, "perplexity of a text");
+  add_value(command, "--tasks", "FILE", options->tasks,
+            "accuracy on prompts with exact answers, greedy, as in a chat");
+  add_value(command, "--golden", "FILE", options->golden,
+            "agreement with the results of another implementation");
   command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
-  command.add_option("--window", options->window, "with --text: tokens per window [1024]")
-      ->type_name("N")
-      ->check(CLI::Range(2, 1 << 20));
-  command.add_option("--limit", options->limit, "only the first N windows, tasks or prompts")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 30));
+  add_number(command, "--window", "N", options->window, 2, 1 << 20, "with --text: tokens per window [1024]");
+  add_number(command, "--limit", "N", options->limit, 1, 1 << 30,
+             "only the first N windows, tasks or prompts");
   command.add_flag("--verbose", options->is_verbose,
                    "with --tasks: print the answers with an unexpected outcome");
   command.add_flag("--json", options->as_json, "print one JSON object");

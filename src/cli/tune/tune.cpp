@@ -2,7 +2,6 @@
 // On a GPU, prints the fastest kernel for each number of rows (tune/kernels.h).
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -11,10 +10,10 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/measure/number_list.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 #include "cli/tune/kernels.h"
 #include "core/errors/error.h"
 #include "core/threads/thread_pool.h"
@@ -212,14 +211,11 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
 Action define_tune(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<TuneOptions>();
   add_model(command, options->model);
-  command
-      .add_option("-r,--rounds", options->num_rounds,
-                  fmt::format("number of times that each value is measured [{}]", options->num_rounds))
-      ->type_name("N")
-      ->check(CLI::Range(1, 100));
+  add_number(command, "-r,--rounds", "N", options->num_rounds, 1, 100,
+             fmt::format("number of times that each value is measured [{}]", options->num_rounds));
   add_numbers(command, "--rows", options->rows, "on a GPU: numbers of rows at which to time the kernels");
-  command.add_option("--record", options->record, "on a GPU: append the measurements to FILE as a JSON line")
-      ->type_name("FILE");
+  add_value(command, "--record", "FILE", options->record,
+            "on a GPU: append the measurements to FILE as a JSON line");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kTuneFooter);
   return [options, &settings, &command] { return tune(*options, settings, command_line(command)); };
