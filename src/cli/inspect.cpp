@@ -134,8 +134,8 @@ std::vector<std::string> storage_of(const LayerWeights& layer) {
 std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
   std::vector<LayerWeights> chosen;
   for (const LayerWeights& layer : layers)
-    if (std::none_of(chosen.begin(), chosen.end(),
-                     [&](const LayerWeights& other) { return storage_of(other) == storage_of(layer); }))
+    if (std::ranges::none_of(
+            chosen, [&](const LayerWeights& other) { return storage_of(other) == storage_of(layer); }))
       chosen.push_back(layer);
   return chosen;
 }
@@ -214,8 +214,7 @@ struct Report {
 };
 
 std::string describe(const Config& config) {
-  const auto num_sliding =
-      std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding);
+  const auto num_sliding = std::ranges::count(config.layer_kinds, LayerKind::kSliding);
   return fmt::format(
       "{} layers ({} with a window of {}, {} full), hidden {}, {} heads and {} key/value heads of {}, {} "
       "experts of width {} ({} per token), vocabulary {}, context up to {}",

@@ -73,7 +73,7 @@ std::string missing_memory(const Model& model, const ResolvedSettings& setup,
                            const std::vector<size_t>& budgets) {
   const size_t needed = needed_bytes(model, setup, backend_options(model.config, setup, {kPageTokens, 1}));
   return fmt::format("needs {} of memory, {} is available", bytes_text(needed),
-                     bytes_text(*std::min_element(budgets.begin(), budgets.end())));
+                     bytes_text(*std::ranges::min_element(budgets)));
 }
 
 ModelRow examine(const InstalledModel& installed, const Places& places, const ResolvedSettings& setup,

@@ -69,8 +69,7 @@ std::string namespace_text(const ToolNamespace& space) {
 std::string tools_section(const std::vector<ToolNamespace>& spaces) {
   std::vector<const ToolNamespace*> sorted;
   for (const ToolNamespace& space : spaces) sorted.push_back(&space);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) { return a->name < b->name; });
   std::string out = "# Tools";
   for (const ToolNamespace* space : sorted) out += "\n\n" + namespace_text(*space);
   return out;
@@ -85,7 +84,7 @@ std::string response_format_section(const ResponseFormat& format) {
 }  // namespace
 
 bool has_functions(const DeveloperContent& content) {
-  return std::any_of(content.tools.begin(), content.tools.end(), [](const ToolNamespace& space) {
+  return std::ranges::any_of(content.tools, [](const ToolNamespace& space) {
     return space.name == "functions" && !space.tools.empty();
   });
 }

@@ -105,8 +105,7 @@ std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
 
 void read_window(const Fields& fields, Config& config) {
   const auto& kinds = config.layer_kinds;
-  if (fields.find("sliding_window") ||
-      std::find(kinds.begin(), kinds.end(), LayerKind::kSliding) != kinds.end())
+  if (fields.find("sliding_window") || std::ranges::find(kinds, LayerKind::kSliding) != kinds.end())
     config.window = fields.integer({"sliding_window"}, 1, kMaxContext);
 }
 

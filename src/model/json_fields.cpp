@@ -101,7 +101,7 @@ void Fields::must_be_number(std::string_view name, double value) const {
 
 void Fields::only(Names names) const {
   for (const auto [name, value] : object_)
-    if (std::find(names.begin(), names.end(), name) == names.end() && !value.is_null()) refuse_unknown(name);
+    if (std::ranges::find(names, name) == names.end() && !value.is_null()) refuse_unknown(name);
 }
 
 void Fields::only_of(std::string_view names, std::string_view more_names) const {

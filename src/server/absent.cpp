@@ -72,7 +72,7 @@ constexpr AbsentEndpoint kAbsent[] = {
 }  // namespace
 
 const AbsentEndpoint* find_absent(std::string_view path) {
-  const auto found = std::find_if(std::begin(kAbsent), std::end(kAbsent), [&](const AbsentEndpoint& row) {
+  const auto found = std::ranges::find_if(kAbsent, [&](const AbsentEndpoint& row) {
     return path.starts_with(row.path) && (path.size() == row.path.size() || path[row.path.size()] == '/');
   });
   return found == std::end(kAbsent) ? nullptr : &*found;

@@ -132,7 +132,7 @@ std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
     if (path != "*" && !match_path(route.path, path)) continue;
-    if (std::find(methods.begin(), methods.end(), route.method) != methods.end()) continue;
+    if (std::ranges::find(methods, route.method) != methods.end()) continue;
     methods.push_back(route.method);
     if (route.method == "GET") methods.push_back("HEAD");
   }
@@ -184,7 +184,7 @@ std::string advice_for(const Exchange& exchange) {
   }
   std::vector<std::string_view> paths;
   for (const Route& known : kRoutes)
-    if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
+    if (std::ranges::find(paths, known.path) == paths.end()) paths.push_back(known.path);
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 

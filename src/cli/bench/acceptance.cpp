@@ -193,7 +193,7 @@ std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other)
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
     ratios.push_back(way.tokens_per_second[n] / other.tokens_per_second[n]);
-  std::sort(ratios.begin(), ratios.end());
+  std::ranges::sort(ratios);
   return ratios;
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {

@@ -62,7 +62,7 @@ std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoa
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);
   const bool has_idle =
-      std::any_of(loads.begin(), loads.end(), [](const auto& load) { return !load.idle_seconds.empty(); });
+      std::ranges::any_of(loads, [](const auto& load) { return !load.idle_seconds.empty(); });
   table += "| clients | output tok/s |      ± |   TTFT ms | ms between tokens |";
   table += has_idle ? " us idle between steps, p50 / p99 |\n" : "\n";
   table += "| ------: | -----------: | -----: | --------: | ----------------: |";
@@ -98,8 +98,7 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
   const BenchTest test{.kind = BenchKind::kDecode,
                        .num_tokens = options.num_output_tokens,
                        .depth = options.num_prompt_tokens};
-  const Capacity capacity{test.depth + test.num_tokens,
-                          *std::max_element(options.num_clients.begin(), options.num_clients.end())};
+  const Capacity capacity{test.depth + test.num_tokens, *std::ranges::max_element(options.num_clients)};
   open_drafters(setup, model, capacity);
   const BackendOptions room = room_for({&test, 1}, model.config, setup, capacity.num_sequences);
   const std::unique_ptr<Backend> backend = load(model, setup, room);

@@ -66,7 +66,7 @@ Trace read_trace(std::string_view text, const std::string& origin) {
   }
   if (trace.requests.empty()) throw InputError("{}: contains no request", origin);
   const auto earlier = [](const auto& a, const auto& b) { return a.seconds < b.seconds; };
-  const double first = std::min_element(trace.requests.begin(), trace.requests.end(), earlier)->seconds;
+  const double first = std::ranges::min_element(trace.requests, earlier)->seconds;
   for (TraceRequest& request : trace.requests) request.seconds -= first;
   return trace;
 }

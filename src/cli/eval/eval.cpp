@@ -283,14 +283,13 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
     print_json(options, setup, *backend, golden_json(results, tolerance, backend->name()));
   else
     print_golden_table(results, tolerance, backend->name());
-  const bool all_within =
-      std::all_of(results.begin(), results.end(), [](const GoldenResult& r) { return r.is_within; });
+  const bool all_within = std::ranges::all_of(results, [](const GoldenResult& r) { return r.is_within; });
   return all_within ? kDone : kCheckFailed;
 }
 
 int eval(const EvalOptions& options, const Settings& settings) {
   const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
-  if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
+  if (std::ranges::count(kinds, true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
   if (options.is_compared && options.text.empty()) throw InputError("--compare needs --text FILE");
   ResolvedSettings setup = resolve(settings);

@@ -80,7 +80,7 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
-    std::sort(ratios.begin(), ratios.end());
+    std::ranges::sort(ratios);
     const double low_ratio = ratios[ratios.size() / 5];  // four of five rounds reach this ratio
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
@@ -116,7 +116,7 @@ std::vector<int> thread_counts() {  // numbers of threads to try; the first is t
   const int all = num_usable_cores();
   std::vector<int> counts{all};
   for (const int count : {all - 1, all * 3 / 4, all / 2, all / 4})
-    if (count >= 1 && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
+    if (count >= 1 && std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
   return counts;
 }
 
@@ -187,8 +187,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   std::vector<TunedValue> tuned_values{
       {"panel_rows", &cpu::CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
-  const auto many = std::find_if(kernels.begin(), kernels.end(),
-                                 [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
+  const auto many =
+      std::ranges::find_if(kernels, [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // tune the number of tokens from which on this kernel runs
     // Test with kFewTokens: from a prompt of 64 tokens, each expert gets only a few.
     std::vector<int> values{many->from_rows};

@@ -22,7 +22,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
   const std::optional<Element> field = fields.find(name);
   if (!field) return;
   const std::string text = simdjson::minify(*field);
-  if (std::none_of(accepted.begin(), accepted.end(), [&](std::string_view value) { return text == value; }))
+  if (std::ranges::none_of(accepted, [&](std::string_view value) { return text == value; }))
     fields.refuse(name, fmt::format("{}", fmt::join(accepted, " or ")));
 }
 

@@ -35,7 +35,7 @@ void read_bans(const Field& request, GenerationParams& params) {
   constexpr std::string_view kAccepted{"a non-empty list of token ids"};
   std::vector<TokenId>& tokens = params.allowed_tokens.emplace(read_tokens(*allowed, kAccepted));
   if (tokens.empty()) allowed->refuse(kAccepted);
-  std::sort(tokens.begin(), tokens.end());
+  std::ranges::sort(tokens);
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
@@ -119,7 +119,7 @@ std::vector<std::string> read_texts(const Field& request, const char* key, size_
   };
   const Json& value = field->value();
   const bool is_accepted =
-      value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
+      value.is_array() ? value.size() <= most && std::ranges::all_of(value, add) : add(value);
   if (!is_accepted)
     field->refuse(
         fmt::format("a string or a list of at most {} strings, none of them empty or longer than {} bytes",

@@ -230,7 +230,7 @@ bool has_word(std::string_view words, std::string_view word) {
 }
 
 const FieldRow* row_of(Api api, std::string_view name) {
-  const auto found = std::find_if(std::begin(kFields), std::end(kFields), [&](const FieldRow& row) {
+  const auto found = std::ranges::find_if(kFields, [&](const FieldRow& row) {
     return (row.apis & static_cast<uint8_t>(api)) != 0 && has_word(row.names, name);
   });
   return found == std::end(kFields) ? nullptr : &*found;
@@ -305,8 +305,8 @@ void note_unread(Api api, const Json& object, const std::string& before, const h
 void IgnoredFields::add(std::string_view name, std::string_view instead) {
   constexpr size_t kMaxNames{16}, kMaxLetters{64}, kMaxInstead{160};
   std::string plain(name.substr(0, kMaxLetters));
-  std::replace_if(
-      plain.begin(), plain.end(),
+  std::ranges::replace_if(
+      plain,
       [](char letter) {
         const bool is_word = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                              (letter >= '0' && letter <= '9');
@@ -314,10 +314,10 @@ void IgnoredFields::add(std::string_view name, std::string_view instead) {
       },
       '?');
   std::string told(instead.substr(0, kMaxInstead));
-  std::replace_if(
-      told.begin(), told.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  std::ranges::replace_if(
+      told, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   std::string text = told.empty() ? plain : fmt::format("{} ({})", plain, told);
-  if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+  if (std::ranges::find(texts_, text) != texts_.end()) return;
   if (names_.size() == kMaxNames) {
     more_.insert(std::move(text));
     return;

@@ -221,8 +221,7 @@ ResponseInput read_items(const Field& items, IgnoredFields& ignored) {
   Reader out{.input = {}, .ignored = ignored};
   for (const Field& item : items.elements()) {
     const std::string type = item.find_string("type").value_or("message");
-    const auto found = std::find_if(std::begin(kItems), std::end(kItems),
-                                    [&](const ItemRow& row) { return row.type == type; });
+    const auto found = std::ranges::find(kItems, type, &ItemRow::type);
     if (found != std::end(kItems))
       found->add(item, out);
     else

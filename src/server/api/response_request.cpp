@@ -28,8 +28,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     for (const Field& what : include->elements()) {
       if (what.value() == "message.output_text.logprobs")
         read.params.sample.num_logprobs = 0;
-      else if (std::find(std::begin(kNeverThere), std::end(kNeverThere), what.value()) ==
-               std::end(kNeverThere))
+      else if (std::ranges::find(kNeverThere, what.value()) == std::end(kNeverThere))
         what.refuse("one of the values in OpenAI's API");
     }
   if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
@@ -72,7 +71,7 @@ bool is_reference(const Json& item) {
   if (!item.is_object()) return false;
   if (const auto type = item.find("type"); type != item.end() && !type->is_null())
     return *type == "item_reference";
-  return item.contains("id") && std::all_of(item.items().begin(), item.items().end(), [](const auto& member) {
+  return item.contains("id") && std::ranges::all_of(item.items(), [](const auto& member) {
            return member.key() == "id" || member.value().is_null();
          });
 }

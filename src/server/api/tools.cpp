@@ -19,8 +19,7 @@ constexpr const char* kInput{"input"};  // the argument that holds a custom tool
 
 std::vector<Tool>& shown_in(ToolSet& tools, const std::string& space) {
   if (space == "functions") return tools.functions;
-  const auto found = std::find_if(tools.namespaces.begin(), tools.namespaces.end(),
-                                  [&](const harmony::ToolNamespace& known) { return known.name == space; });
+  const auto found = std::ranges::find(tools.namespaces, space, &harmony::ToolNamespace::name);
   if (found != tools.namespaces.end()) return found->tools;
   return tools.namespaces.emplace_back(harmony::ToolNamespace{.name = space, .description = {}, .tools = {}})
       .tools;
@@ -174,20 +173,17 @@ std::optional<std::string> name_of(const Field& tool) {
 }  // namespace
 
 void ToolSet::allow_only(const std::vector<std::string>& names) {
-  for (OfferedTool& tool : offered)
-    tool.may_be_called = std::find(names.begin(), names.end(), tool.name) != names.end();
+  for (OfferedTool& tool : offered) tool.may_be_called = std::ranges::find(names, tool.name) != names.end();
 }
 
 const OfferedTool* ToolSet::find(std::string_view space, std::string_view name) const {
-  const auto found = std::find_if(offered.begin(), offered.end(), [&](const OfferedTool& tool) {
-    return tool.space == space && tool.name == name;
-  });
+  const auto found = std::ranges::find_if(
+      offered, [&](const OfferedTool& tool) { return tool.space == space && tool.name == name; });
   return found == offered.end() ? nullptr : &*found;
 }
 
 bool ToolSet::has(std::string_view name) const {
-  return std::any_of(offered.begin(), offered.end(),
-                     [&](const OfferedTool& tool) { return tool.name == name; });
+  return std::ranges::any_of(offered, [&](const OfferedTool& tool) { return tool.name == name; });
 }
 
 void ToolSet::add_new(ToolSet more, IgnoredFields& ignored) {
@@ -197,8 +193,7 @@ void ToolSet::add_new(ToolSet more, IgnoredFields& ignored) {
       continue;
     }
     std::vector<Tool>& shown = shown_in(more, tool.space);
-    const auto own =
-        std::find_if(shown.begin(), shown.end(), [&](const Tool& other) { return other.name == tool.name; });
+    const auto own = std::ranges::find(shown, tool.name, &Tool::name);
     shown_in(*this, tool.space).push_back(std::move(*own));
     offered.push_back(std::move(tool));
   }
@@ -244,8 +239,7 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params) {
   if (name) tools.allow_only({*name});
-  if (std::none_of(tools.offered.begin(), tools.offered.end(),
-                   [](const OfferedTool& tool) { return tool.may_be_called; }))
+  if (std::ranges::none_of(tools.offered, [](const OfferedTool& tool) { return tool.may_be_called; }))
     choice.refuse(name ? "a tool of the request that may be called" : "auto or none if no tool is offered");
   params.must_call = true;
 }

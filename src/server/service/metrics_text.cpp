@@ -44,8 +44,8 @@ constexpr std::string_view kOfVllm[] = {
 };
 
 bool has_label(const ClientMetric& metric, std::string_view name) {
-  return std::any_of(metric.label.begin(), metric.label.end(),
-                     [&](const ClientMetric::Label& label) { return label.name == name; });
+  return std::ranges::any_of(metric.label,
+                             [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
 // Adds copies of the families that vLLM has too, with vLLM's prefix. Leaves out series with the label
@@ -54,7 +54,7 @@ void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
     const std::string_view name = std::string_view(family.name).substr(kOurs.size());
-    if (std::find(std::begin(kOfVllm), std::end(kOfVllm), name) == std::end(kOfVllm)) continue;
+    if (std::ranges::find(kOfVllm, name) == std::end(kOfVllm)) continue;
     MetricFamily& copy = copies.emplace_back(family);
     copy.name = "vllm:" + std::string(name);
     std::erase_if(copy.metric, [](const ClientMetric& metric) { return has_label(metric, "layers"); });

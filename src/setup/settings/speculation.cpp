@@ -33,7 +33,7 @@ constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in v
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
-    if (row.by_request || std::find(names.begin(), names.end(), row.name) != names.end())
+    if (row.by_request || std::ranges::find(names, row.name) != names.end())
       options.drafters.emplace_back(row.make);
   return options;
 }

@@ -115,7 +115,7 @@ bool SchemaCompiler::all_keywords_hold(const Json& value, const Json& schema) {
                                          "maxProperties"};
   bool result = true;
   for (const auto& member : schema.items()) {
-    const auto known = std::find(std::begin(kKeywords), std::end(kKeywords), member.key());
+    const auto known = std::ranges::find(kKeywords, member.key());
     if (!result || known == std::end(kKeywords)) continue;
     if (*known == "required" || *known == "properties") {
       const size_t num = member.value().is_structured() ? member.value().size() : 0;

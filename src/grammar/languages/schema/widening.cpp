@@ -39,7 +39,7 @@ constexpr std::string_view kMentions[]{"properties",
                                        "dependencies"};
 
 bool is_one_of(std::span<const std::string_view> keywords, std::string_view keyword) {
-  return std::find(keywords.begin(), keywords.end(), keyword) != keywords.end();
+  return std::ranges::find(keywords, keyword) != keywords.end();
 }
 
 std::vector<std::string> names_of(const Json& object) {
@@ -53,8 +53,7 @@ std::vector<std::string> names_of(const Json& object) {
 Widening::Widening(const Json& schema) : schema_(schema) {
   const Json* type = SchemaDocument::find(schema_, "type");
   const auto is_object = [](const Json& name) { return name == "object"; };
-  if (type != nullptr && !is_object(*type) &&
-      !(type->is_array() && std::any_of(type->begin(), type->end(), is_object)))
+  if (type != nullptr && !is_object(*type) && !(type->is_array() && std::ranges::any_of(*type, is_object)))
     drop_keyword(schema_, "", "type");
 }
 
