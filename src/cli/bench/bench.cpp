@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench/acceptance.h"
 #include "cli/bench/bench_flags.h"
 #include "cli/bench/clients.h"
 #include "cli/bench/compare.h"
-#include "cli/bench/replay.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
 #include "cli/command.h"
@@ -182,18 +180,9 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
   settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
   // Random weights have no vocabulary, so the tokenizer of single bytes is used.
   if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
-  RecordFile file(options.record);
-  const RunOutput output = bench_clients({.model = options.model,
-                                          .num_clients = run.num_clients,
-                                          .num_prompt_tokens = run.prompt_lengths.front(),
-                                          .num_output_tokens = run.output_lengths.front(),
-                                          .num_repetitions = options.num_repetitions,
-                                          .num_warmups = options.num_warmups,
-                                          .preset_run = preset_run},
-                                         settings, command_line);
-  file.append(output.record);
-  fmt::print("{}", options.as_json ? output.record : output.table);
-  return kDone;
+  const ClientsOptions clients{options, run.num_clients, run.prompt_lengths.front(),
+                               run.output_lengths.front(), preset_run};
+  return print_measurement(clients, settings, command_line, &bench_clients);
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {

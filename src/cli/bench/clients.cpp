@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/bench_serve/latency.h"
 #include "cli/measure/sample_statistics.h"
@@ -141,13 +140,12 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
 }
 
 Action define_bench_clients(CLI::App& command, Settings& settings) {
-  struct Flags : BenchFlags {
-    std::vector<std::string> num_clients{"1"};
-    int num_prompt_tokens{512}, num_output_tokens{128};
+  struct Flags : ClientsOptions {
+    std::vector<std::string> client_counts{"1"};
   };
   const auto flags = std::make_shared<Flags>();
   add_model(command, flags->model);
-  add_numbers(command, "--clients", flags->num_clients, "numbers of concurrent clients, one load for each");
+  add_numbers(command, "--clients", flags->client_counts, "numbers of concurrent clients, one load for each");
   add_number(command, "-p,--prompt-tokens", "N", flags->num_prompt_tokens, 1, kMaxBenchTokens,
              "tokens of each prompt")
       ->capture_default_str();
@@ -157,16 +155,8 @@ Action define_bench_clients(CLI::App& command, Settings& settings) {
   add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
   command.footer(kBenchClientsFooter);
   return [flags, &settings, &command] {
-    const ClientsOptions options{
-        .model = flags->model,
-        .num_clients = read_numbers(flags->num_clients, "--clients", 1, kMaxBenchClients),
-        .num_prompt_tokens = flags->num_prompt_tokens,
-        .num_output_tokens = flags->num_output_tokens,
-        .num_repetitions = flags->num_repetitions,
-        .num_warmups = flags->num_warmups};
-    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
-      return bench_clients(options, all, line);
-    });
+    flags->num_clients = read_numbers(flags->client_counts, "--clients", 1, kMaxBenchClients);
+    return print_measurement(*flags, settings, command, &bench_clients);
   };
 }
 

@@ -29,6 +29,4 @@ ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::s
 // test has too few samples: such a test can never fail.
 int exit_code_if_slower(const ComparedRuns& compared);
 
-Action define_bench_compare(CLI::App& command, Settings& settings);
-
 }  // namespace nibble::cli

@@ -1,5 +1,4 @@
-#include "cli/bench/replay.h"
-
+// nibble bench replay: runs the same requests alternately with and without drafts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,6 +40,11 @@ speed of both and which drafts were accepted. The answers must be the same. Each
 Examples:
   nibble bench replay tiny requests.jsonl --speculate auto
   nibble bench replay tiny requests.jsonl --speculate suffix --clients 4 --json)"};
+
+struct ReplayOptions : BenchFlags {
+  std::string file;    // JSON lines, one request per line
+  int num_clients{1};  // concurrent requests
+};
 
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
 
@@ -141,8 +145,6 @@ std::string table_of(const Way& off, const Way& on) {
                              off.last.answers.size(), off.last.num_tokens);
 }
 
-}  // namespace
-
 RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
@@ -182,28 +184,17 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   return {table_of(off, on), record_line(record)};
 }
 
+}  // namespace
+
 Action define_bench_replay(CLI::App& command, Settings& settings) {
-  struct Flags : BenchFlags {
-    std::string file;
-    int num_clients{1};
-  };
-  const auto flags = std::make_shared<Flags>();
-  add_model(command, flags->model);
-  add_value(command, "FILE", "", flags->file, "requests, one JSON object per line")->required();
-  add_number(command, "--clients", "N", flags->num_clients, 1, kMaxBenchClients, "concurrent requests")
+  const auto options = std::make_shared<ReplayOptions>();
+  add_model(command, options->model);
+  add_value(command, "FILE", "", options->file, "requests, one JSON object per line")->required();
+  add_number(command, "--clients", "N", options->num_clients, 1, kMaxBenchClients, "concurrent requests")
       ->capture_default_str();
-  add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
+  add_bench_flags(command, settings, *options, {SettingGroup::kDrafts});
   command.footer(kBenchReplayFooter);
-  return [flags, &settings, &command] {
-    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
-      return replay({.model = flags->model,
-                     .file = flags->file,
-                     .num_clients = flags->num_clients,
-                     .num_repetitions = flags->num_repetitions,
-                     .num_warmups = flags->num_warmups},
-                    all, line);
-    });
-  };
+  return [options, &settings, &command] { return print_measurement(*options, settings, command, &replay); };
 }
 
 }  // namespace nibble::cli
