@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/text/json.h"
+#include "core/text/word_list.h"
 
 namespace nibble::server {
 namespace {
@@ -218,16 +219,6 @@ constexpr FieldRow kFields[] = {
     {"with_pieces", kTokenize, Fate::kRefused, "false", "false", "use return_token_strs"},
     {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
 };
-
-bool has_word(std::string_view words, std::string_view word) {
-  if (word.empty() || word.find(' ') != std::string_view::npos) return false;
-  for (size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1)) {
-    const bool begins = at == 0 || words[at - 1] == ' ';
-    const size_t end = at + word.size();
-    if (begins && (end == words.size() || words[end] == ' ')) return true;
-  }
-  return false;
-}
 
 const FieldRow* row_of(Api api, std::string_view name) {
   const auto found = std::ranges::find_if(kFields, [&](const FieldRow& row) {
