@@ -237,7 +237,7 @@ void Routes::admit(const Exchange& exchange) {
                     "key is unknown");
   // "OPTIONS *" is about the whole server, so it needs no route.
   if (!route && exchange.path() == "*") return;
-  if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
+  if (const auto absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
   check_method(*route, exchange);
@@ -278,7 +278,7 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
   identify(service_, exchange);
   const Route* route = find_route(exchange);
-  const AbsentEndpoint* absent = find_absent(with_v1(exchange.path()));
+  const auto absent = find_absent(with_v1(exchange.path()));
   const ErrorForm form = absent ? absent->errors : route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())
                     : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})
