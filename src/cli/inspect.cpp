@@ -191,18 +191,18 @@ struct Report {
   Model model;
   std::vector<TensorLine> tensors;
   Json metadata;
-  Capacity capacity;
+  Capacity capacity{};
   std::string_view backend;
-  MemoryPlan plan;
-  int64_t kv_tokens;
-  size_t kept_weight_bytes;
-  std::vector<OperationCost> decode;  // costs of decoding one token at the end of a full context
-  std::vector<KernelChoice> kernels;  // empty unless --kernels is given
-  std::string device, refusal;        // empty unless --gpu is given
-  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
-  int num_gpus{1};                    // number of GPUs that share the model
-  std::string draft_head{};           // folder and format of the draft head; empty without a draft head
-  std::string draft_model{};          // name of the draft model; empty without a draft model
+  MemoryPlan plan{};
+  int64_t kv_tokens{0};
+  size_t kept_weight_bytes{0};
+  std::vector<OperationCost> decode{};  // costs of decoding one token at the end of a full context
+  std::vector<KernelChoice> kernels{};  // empty unless --kernels is given
+  std::string device{}, refusal{};      // empty unless --gpu is given
+  std::optional<Verified> verified{};   // report of nibble verify for this machine's GPU, if present
+  int num_gpus{1};                      // number of GPUs that share the model
+  std::string draft_head{};             // folder and format of the draft head; empty without a draft head
+  std::string draft_model{};            // name of the draft model; empty without a draft model
   size_t draft_model_bytes{0};
   int num_rows{0};               // --rows: tokens of a step; 0: not given
   std::vector<StepFact> step{};  // how a step of num_rows tokens runs
@@ -380,20 +380,11 @@ int inspect(const InspectOptions& options, Settings settings) {
     print_tensors(tensors);
   }
 
-  Report report{describe_model_for(options.model, setup),
-                std::move(tensors),
-                std::move(metadata),
-                {},
-                setup.backend->name,
-                {},
-                0,
-                0,
-                {},
-                {},
-                {},
-                {},
-                {},
-                setup.own.cuda.num_ranks()};
+  Report report{.model = describe_model_for(options.model, setup),
+                .tensors = std::move(tensors),
+                .metadata = std::move(metadata),
+                .backend = setup.backend->name,
+                .num_gpus = setup.own.cuda.num_ranks()};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
   open_drafters(setup, report.model, report.capacity);
