@@ -168,9 +168,7 @@ Tool chat_tool_from(const Field& field) {
 
 }  // namespace
 
-std::string input_as_arguments(const std::string& input) {
-  return json_line({{"input", input}}, JsonSpacing::kNone);
-}
+std::string input_as_arguments(const std::string& input) { return json_line({{"input", input}}); }
 
 Tool tool_from_function(const Field& function) {
   Tool tool{.name = need_tool_name(function, "name"),
@@ -179,8 +177,7 @@ Tool tool_from_function(const Field& function) {
   if (const auto parameters = function.find("parameters")) {
     if (!parameters->value().is_object() && !parameters->value().is_boolean())
       parameters->refuse("a JSON schema");
-    if (const auto shown = shown_schema(parameters->value()))
-      tool.parameters = json_line(*shown, JsonSpacing::kNone);
+    if (const auto shown = shown_schema(parameters->value())) tool.parameters = json_line(*shown);
   }
   return tool;
 }

@@ -78,7 +78,7 @@ std::string tools_section(const std::vector<ToolNamespace>& spaces) {
 std::string response_format_section(const ResponseFormat& format) {
   std::string out = fmt::format("# Response Formats\n\n## {}\n\n", format.name);
   for (const std::string_view line : lines_of(format.description)) out += fmt::format("// {}\n", line);
-  return out + json_line(parse_json(format.schema, "the schema of the response format"), JsonSpacing::kNone);
+  return out + json_line(parse_json(format.schema, "the schema of the response format"));
 }
 
 }  // namespace

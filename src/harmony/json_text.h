@@ -18,6 +18,6 @@ enum class JsonSpacing {
   kNone,         // {"a":1,"b":2}
   kAfterCommas,  // {"a": 1, "b": 2}, as in Python and chat templates
 };
-std::string json_line(const Json& value, JsonSpacing spacing);
+std::string json_line(const Json& value, JsonSpacing spacing = JsonSpacing::kNone);
 
 }  // namespace nibble::harmony

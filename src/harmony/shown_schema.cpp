@@ -154,7 +154,7 @@ class Rewriter {
       return;
     }
     Json types = Json::array();
-    for (const Json& value : *values) types.push_back(json_line(value, JsonSpacing::kNone));
+    for (const Json& value : *values) types.push_back(json_line(value));
     out["type"] = std::move(types);
   }
 

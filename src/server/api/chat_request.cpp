@@ -7,8 +7,6 @@
 
 namespace nibble::server {
 
-using harmony::Field;
-
 namespace {
 
 // Reads whether the client sees reasoning, and the model's name in the prompt.

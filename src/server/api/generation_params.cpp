@@ -14,8 +14,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-
 double read_number(const Field& field, double least, double most) {
   const auto refuse = [&] { field.refuse(fmt::format("a number from {} to {}", least, most)); };
   if (!field.value().is_number()) refuse();

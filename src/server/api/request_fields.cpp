@@ -11,8 +11,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-
 constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32},
     kOllamaShow{64}, kDetokenize{128};
 constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletions};

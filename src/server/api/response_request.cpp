@@ -14,8 +14,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-
 void read_include(const Field& request, ResponseRequest& read) {
   // These values are accepted and add nothing, because this server has no built-in tools and no images.
   constexpr std::string_view kNeverThere[]{

@@ -20,7 +20,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::ChatMessage;
-using harmony::Field;
 
 // Puts the conversation of the response previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
