@@ -11,7 +11,7 @@ namespace nibble {
 namespace {
 
 size_t first_of_last_level(const Drafts& drafts) {
-  const auto first = std::find(drafts.parents.begin(), drafts.parents.end(), drafts.parents.back());
+  const auto first = std::ranges::find(drafts.parents, drafts.parents.back());
   return static_cast<size_t>(first - drafts.parents.begin());
 }
 
@@ -47,9 +47,8 @@ DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs
     }
     first_row += num_tokens;
     const int right = path.back();
-    const auto choice = std::find_if(run.outputs.begin(), run.outputs.end(), [&](const OutputRow& output) {
-      return output.token_index == right && output.sample;
-    });
+    const auto choice = std::ranges::find_if(
+        run.outputs, [&](const OutputRow& output) { return output.token_index == right && output.sample; });
     if (run.next || choice == run.outputs.end()) continue;
     const TokenId token = chosen[static_cast<size_t>(choice - run.outputs.begin())].token;
     if (token < 0) continue;

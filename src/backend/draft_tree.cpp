@@ -1,7 +1,5 @@
 #include "backend/draft_tree.h"
 
-#include <algorithm>
-
 #include "backend/right_drafts.h"
 #include "core/errors/check.h"
 

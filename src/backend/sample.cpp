@@ -152,7 +152,7 @@ std::vector<Candidate> keep(std::span<const float> logits, float max_logit, cons
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
   if (params.top_p < 1) keep_nucleus(candidates, params.top_p);
   if (has_top_k || params.top_p < 1)
-    std::sort(candidates.begin(), candidates.end(), [](auto& a, auto& b) { return a.token < b.token; });
+    std::ranges::sort(candidates, [](auto& a, auto& b) { return a.token < b.token; });
   return candidates;
 }
 

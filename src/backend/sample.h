@@ -21,7 +21,6 @@
 
 #include <span>
 
-#include "core/tokens/token.h"
 #include "model/batch.h"
 
 namespace nibble {

@@ -106,7 +106,7 @@ std::string path_of(const CLI::App& command) {
 
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups) {
   for (const Setting& setting : setting_table()) {
-    if (std::find(groups.begin(), groups.end(), setting.group) == groups.end()) continue;
+    if (std::ranges::find(groups, setting.group) == groups.end()) continue;
     const auto assign = [&settings, &setting](const std::vector<std::string>& values) {
       for (const std::string& value : values) set(settings, setting, value, flag(setting));
       return true;

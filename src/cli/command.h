@@ -37,6 +37,26 @@ struct CommandRow {  // a command; `define` adds its flags and returns the actio
   Action (*define)(CLI::App& command, Settings& settings);
 };
 
+// The commands. Each function is defined in the file, or in the folder, that has the name of its command.
+Action define_run(CLI::App& command, Settings& settings);
+Action define_chat(CLI::App& command, Settings& settings);
+Action define_serve(CLI::App& command, Settings& settings);
+Action define_models(CLI::App& command, Settings& settings);
+Action define_inspect(CLI::App& command, Settings& settings);
+Action define_eval(CLI::App& command, Settings& settings);
+Action define_diff(CLI::App& command, Settings& settings);
+Action define_bench(CLI::App& command, Settings& settings);
+Action define_bench_serve(CLI::App& command, Settings& settings);
+Action define_profile(CLI::App& command, Settings& settings);
+Action define_predict(CLI::App& command, Settings& settings);
+Action define_tune(CLI::App& command, Settings& settings);
+Action define_verify(CLI::App& command, Settings& settings);
+Action define_tokenize(CLI::App& command, Settings& settings);
+Action define_harmony(CLI::App& command, Settings& settings);
+Action define_convert(CLI::App& command, Settings& settings);
+Action define_manual(CLI::App& command, Settings& settings);
+Action define_completions(CLI::App& command, Settings& settings);
+
 CLI::Option* add_model(CLI::App& command, std::string& model);
 
 // Adds the flags of all settings in `groups`, in the order of the table of settings.

@@ -1,5 +1,4 @@
-#include "cli/completions.h"
-
+// nibble completions: prints a script with which a shell completes the commands and flags of nibble.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "core/errors/error.h"
 
 namespace nibble::cli {

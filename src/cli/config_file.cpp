@@ -5,7 +5,6 @@
 #include <toml++/toml.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +49,7 @@ class ConfigFile {
 
   void read_entry(std::string_view key, const toml::node& value) {
     CLI::Option& option = find(key, value);
-    if (std::find(seen_.begin(), seen_.end(), &option) != seen_.end())
+    if (std::ranges::find(seen_, &option) != seen_.end())
       refuse(value, "'{}' is set twice: it is another name for {}", key, option.get_name());
     seen_.push_back(&option);
     const std::vector<std::string> texts = texts_of(key, value, option);

@@ -1,5 +1,4 @@
-#include "cli/harmony.h"
-
+// nibble harmony: turns a conversation into text and token ids, and token ids into messages.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/command.h"
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/errors/error.h"
@@ -19,8 +19,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kRenderFooter{R"(
 Reads a conversation as JSON from stdin, in the form of the official library: {"messages": [{"role": "user",

@@ -18,7 +18,7 @@ constexpr size_t kLeastColumns{60};  // minimum width of the help text; lines ov
 
 std::string wrap(std::string_view text, size_t width) {
   std::string spaced(text), wrapped;
-  std::replace(spaced.begin(), spaced.end(), '\n', ' ');
+  std::ranges::replace(spaced, '\n', ' ');
   size_t column = 0;
   for (std::string_view left = spaced; !left.empty();) {
     const std::string_view word = take_until(left, ' ');

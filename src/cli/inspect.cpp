@@ -1,15 +1,15 @@
-#include "cli/inspect.h"
-
+// nibble inspect: shows a model's parts, the memory it needs, and the kernels that would run it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/measure/kernels_json.h"
+#include "cli/options.h"
 #include "cli/version.h"
 #include "core/errors/error.h"
 #include "core/system/available_bytes.h"
@@ -32,8 +32,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kInspectFooter{R"(
 Loads nothing and makes no synthetic weights, so models that do not fit this machine can be inspected too.
@@ -136,8 +134,8 @@ std::vector<std::string> storage_of(const LayerWeights& layer) {
 std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
   std::vector<LayerWeights> chosen;
   for (const LayerWeights& layer : layers)
-    if (std::none_of(chosen.begin(), chosen.end(),
-                     [&](const LayerWeights& other) { return storage_of(other) == storage_of(layer); }))
+    if (std::ranges::none_of(
+            chosen, [&](const LayerWeights& other) { return storage_of(other) == storage_of(layer); }))
       chosen.push_back(layer);
   return chosen;
 }
@@ -193,18 +191,18 @@ struct Report {
   Model model;
   std::vector<TensorLine> tensors;
   Json metadata;
-  Capacity capacity;
+  Capacity capacity{};
   std::string_view backend;
-  MemoryPlan plan;
-  int64_t kv_tokens;
-  size_t kept_weight_bytes;
-  std::vector<OperationCost> decode;  // costs of decoding one token at the end of a full context
-  std::vector<KernelChoice> kernels;  // empty unless --kernels is given
-  std::string device, refusal;        // empty unless --gpu is given
-  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
-  int num_gpus{1};                    // number of GPUs that share the model
-  std::string draft_head{};           // folder and format of the draft head; empty without a draft head
-  std::string draft_model{};          // name of the draft model; empty without a draft model
+  MemoryPlan plan{};
+  int64_t kv_tokens{0};
+  size_t kept_weight_bytes{0};
+  std::vector<OperationCost> decode{};  // costs of decoding one token at the end of a full context
+  std::vector<KernelChoice> kernels{};  // empty unless --kernels is given
+  std::string device{}, refusal{};      // empty unless --gpu is given
+  std::optional<Verified> verified{};   // report of nibble verify for this machine's GPU, if present
+  int num_gpus{1};                      // number of GPUs that share the model
+  std::string draft_head{};             // folder and format of the draft head; empty without a draft head
+  std::string draft_model{};            // name of the draft model; empty without a draft model
   size_t draft_model_bytes{0};
   int num_rows{0};               // --rows: tokens of a step; 0: not given
   std::vector<StepFact> step{};  // how a step of num_rows tokens runs
@@ -216,8 +214,7 @@ struct Report {
 };
 
 std::string describe(const Config& config) {
-  const auto num_sliding =
-      std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding);
+  const auto num_sliding = std::ranges::count(config.layer_kinds, LayerKind::kSliding);
   return fmt::format(
       "{} layers ({} with a window of {}, {} full), hidden {}, {} heads and {} key/value heads of {}, {} "
       "experts of width {} ({} per token), vocabulary {}, context up to {}",
@@ -383,20 +380,11 @@ int inspect(const InspectOptions& options, Settings settings) {
     print_tensors(tensors);
   }
 
-  Report report{describe_model_for(options.model, setup),
-                std::move(tensors),
-                std::move(metadata),
-                {},
-                setup.backend->name,
-                {},
-                0,
-                0,
-                {},
-                {},
-                {},
-                {},
-                {},
-                setup.own.cuda.num_ranks()};
+  Report report{.model = describe_model_for(options.model, setup),
+                .tensors = std::move(tensors),
+                .metadata = std::move(metadata),
+                .backend = setup.backend->name,
+                .num_gpus = setup.own.cuda.num_ranks()};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
   open_drafters(setup, report.model, report.capacity);
@@ -426,21 +414,15 @@ int inspect(const InspectOptions& options, Settings settings) {
 Action define_inspect(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<InspectOptions>();
   add_model(command, options->model);
-  command
-      .add_option("--sequences", options->num_sequences,
-                  "number of concurrent sequences for the memory plan [1]")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number(command, "--sequences", "N", options->num_sequences, 1, 1024,
+             "number of concurrent sequences for the memory plan [1]");
   command.add_flag("--tensors", options->show_tensors,
                    "list every tensor (and GGUF metadata), even if the files are not a complete model");
   command.add_flag("--kernels", options->show_kernels, "the kernel that runs each operation here, and why");
-  command
-      .add_option("--gpu", options->gpu,
-                  "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...")
-      ->type_name("NAME");
-  command.add_option("--rows", options->num_rows, "with --kernels --gpu: how a step of N rows runs there")
-      ->type_name("N")
-      ->check(CLI::Range(1, 8192));
+  add_value(command, "--gpu", "NAME", options->gpu,
+            "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...");
+  add_number(command, "--rows", "N", options->num_rows, 1, 8192,
+             "with --kernels --gpu: how a step of N rows runs there");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,

@@ -1,5 +1,4 @@
-#include "cli/manual.h"
-
+// nibble manual: prints a manual page in roff, made from the help of the commands.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/help.h"
 #include "cli/version.h"
 #include "core/errors/error.h"
@@ -169,8 +169,7 @@ std::string flag_tag(const CLI::Option& option) {
 std::string flags_section(const CLI::App& command) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : command.get_options())
-    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
-      groups.push_back(option->get_group());
+    if (std::ranges::find(groups, option->get_group()) == groups.end()) groups.push_back(option->get_group());
   std::string out;
   for (const std::string& group : groups) {
     if (group.empty()) continue;  // hidden flags
@@ -189,7 +188,7 @@ std::vector<const CLI::App*> commands_below(const CLI::App& command) {
 std::string exit_status(std::string_view text) {
   std::string joined(text.substr(text.find(kExitCodesTitle) + kExitCodesTitle.size()));
   joined.resize(joined.find(".\n\n"));
-  std::replace(joined.begin(), joined.end(), '\n', ' ');
+  std::ranges::replace(joined, '\n', ' ');
   std::string out;
   for (size_t at = 0; at < joined.size();) {
     size_t end = at;

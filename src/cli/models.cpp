@@ -1,5 +1,4 @@
-#include "cli/models.h"
-
+// nibble models: lists the models on this machine, and which of them run here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "core/errors/error.h"
 #include "core/text/bytes_text.h"
 #include "core/text/json.h"
@@ -19,8 +19,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kModelsFooter{R"(
 Lists the bundled miniature, and what Hugging Face, Ollama and LM Studio have stored on this disk; given folders, the models
@@ -75,7 +73,7 @@ std::string missing_memory(const Model& model, const ResolvedSettings& setup,
                            const std::vector<size_t>& budgets) {
   const size_t needed = needed_bytes(model, setup, backend_options(model.config, setup, {kPageTokens, 1}));
   return fmt::format("needs {} of memory, {} is available", bytes_text(needed),
-                     bytes_text(*std::min_element(budgets.begin(), budgets.end())));
+                     bytes_text(*std::ranges::min_element(budgets)));
 }
 
 ModelRow examine(const InstalledModel& installed, const Places& places, const ResolvedSettings& setup,

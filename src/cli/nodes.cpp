@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/version.h"
 #include "core/console/output.h"
-#include "setup/model/model.h"
 #include "setup/plan/experts.h"
 #include "setup/start/load.h"
 

@@ -1,11 +1,10 @@
-#include "cli/run.h"
-
-#include <CLI/CLI.hpp>
+// nibble run: answers a single prompt.
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
+#include "cli/command.h"
 #include "cli/nodes.h"
+#include "cli/options.h"
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"
 #include "cli/terminal/prompt.h"
@@ -65,13 +64,13 @@ std::vector<TokenId> prompt_tokens(const RunOptions& options, const Settings& se
   return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
 }
 
-nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
+  Json rows = Json::array();
   for (const SampledToken& token : answer.tokens) {
-    nlohmann::ordered_json row{{"token", token.token},
-                               {"text", tokenizer.bytes(token.token)},
-                               {"logprob", token.logprob},
-                               {"top", nlohmann::ordered_json::array()}};
+    Json row{{"token", token.token},
+             {"text", tokenizer.bytes(token.token)},
+             {"logprob", token.logprob},
+             {"top", Json::array()}};
     for (const TokenLogprob& other : token.top)
       row["top"].push_back(
           {{"token", other.token}, {"text", tokenizer.bytes(other.token)}, {"logprob", other.logprob}});
@@ -82,7 +81,7 @@ nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& toke
 
 void print_json(const RunOptions& options, const Settings& settings, const Answer& answer,
                 const Tokenizer& tokenizer, const Speed& speed) {
-  nlohmann::ordered_json json{
+  Json json{
       {"model", options.model}, {"finish_reason", name(answer.finished.reason)}, {"answer", answer.text}};
   if (!options.is_raw) {
     json["reasoning"] = answer.reasoning;
@@ -161,14 +160,10 @@ int run(const RunOptions& options, const Settings& settings) {
 Action define_run(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<RunOptions>();
   add_model(command, options->model);
-  command.add_option("-p,--prompt", options->prompt.text, "the prompt; what is piped to stdin follows it")
-      ->type_name("TEXT");
-  command
-      .add_option("-f,--file", options->prompt.files, "append the text of FILE; may be given several times")
-      ->type_name("FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_value(command, "-p,--prompt", "TEXT", options->prompt.text,
+            "the prompt; what is piped to stdin follows it");
+  take_all(add_value(command, "-f,--file", "FILE", options->prompt.files,
+                     "append the text of FILE; may be given several times"));
   command.add_flag("--raw", options->is_raw,
                    "continue the prompt as plain text, without a chat; control tokens are recognised");
   command.add_flag("--json", options->as_json, "one JSON object at the end instead of the streamed text");

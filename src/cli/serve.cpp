@@ -1,6 +1,4 @@
-#include "cli/serve.h"
-
-#include <CLI/CLI.hpp>
+// nibble serve: runs the HTTP server with the OpenAI API.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -10,8 +8,10 @@
 #include <memory>
 #include <sstream>
 
+#include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/nodes.h"
+#include "cli/options.h"
 #include "cli/serve_facts.h"
 #include "cli/standard_streams.h"
 #include "cli/terminal/loading_lines.h"
@@ -19,7 +19,6 @@
 #include "core/console/output.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
-#include "core/program/log.h"
 #include "core/system/clock.h"
 #include "core/text/bytes_text.h"
 #include "core/threads/thread_pool.h"
@@ -227,124 +226,92 @@ int serve(const ServeOptions& options, const Settings& settings) {
 }
 
 template <typename Value>
-CLI::Option* add_server_flag(CLI::App& command, const char* flag, Value& value, const char* what,
-                             const char* type) {
-  return command.add_option(flag, value, what)->type_name(type)->group(kServerGroup);
+CLI::Option* add_server_flag(CLI::App& command, const char* flag, const char* type, Value& value,
+                             const char* what) {
+  return add_value(command, flag, type, value, what)->group(kServerGroup);
+}
+template <typename Number>
+void add_server_number(CLI::App& command, const char* flag, Number& number, int least, int most,
+                       const char* what) {
+  add_number(command, flag, "N", number, least, most, what)->group(kServerGroup)->capture_default_str();
 }
 void add_switch(CLI::App& command, const char* flag, bool& value, const char* what) {
   command.add_flag(flag, value, what)->group(kServerGroup);
 }
 
-void take_all(CLI::Option* option) {  // accepts a flag several times, each time with one value
-  option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-}
-
 void add_listening_flags(CLI::App& command, ServeOptions& options) {
-  add_server_flag(command, "--host", options.server.address.host,
-                  "address to listen on; 0.0.0.0: all of this machine's", "ADDRESS")
+  add_server_flag(command, "--host", "ADDRESS", options.server.address.host,
+                  "address to listen on; 0.0.0.0: all of this machine's")
       ->capture_default_str();
-  add_server_flag(command, "--port", options.server.address.port, "port to listen on; 0: any free one", "N")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  add_server_flag(command, "--unix-socket", options.server.address.unix_socket,
-                  "listen on a Unix socket at PATH, and on no port", "PATH");
-  take_all(add_server_flag(command, "--served-model-name", options.served_names,
+  add_server_number(command, "--port", options.server.address.port, 0, 65535,
+                    "port to listen on; 0: any free one");
+  add_server_flag(command, "--unix-socket", "PATH", options.server.address.unix_socket,
+                  "listen on a Unix socket at PATH, and on no port");
+  take_all(add_server_flag(command, "--served-model-name", "NAME", options.served_names,
                            "what clients call the model [MODEL, of a path its last part];\n"
-                           "may be given several times: answers have the first",
-                           "NAME"));
+                           "may be given several times: answers have the first"));
   take_all(
-      add_server_flag(command, "--lora-modules", options.lora_modules,
+      add_server_flag(command, "--lora-modules", "NAME=FILE[:SCALE]", options.lora_modules,
                       "serve a LoRA adapter as a model of its own: requests choose it by \"model\": NAME;\n"
-                      "may be given several times; --lora merges one into the model instead",
-                      "NAME=FILE[:SCALE]"));
+                      "may be given several times; --lora merges one into the model instead"));
 }
 
 void add_access_flags(CLI::App& command, ServeOptions& options) {
   take_all(add_server_flag(
-      command, "--api-key", options.keys,
+      command, "--api-key", "KEY", options.keys,
       "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
       "and metrics; may be given several times. Other users of this machine can see it: see the "
-      "next.\nWithout both, the variable NIBBLE_API_KEY is a key",
-      "KEY"));
-  add_server_flag(command, "--api-key-file", options.key_file,
-                  "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP",
-                  "FILE");
-  take_all(add_server_flag(command, "--cors-origin", options.server.cors_origins,
+      "next.\nWithout both, the variable NIBBLE_API_KEY is a key"));
+  add_server_flag(
+      command, "--api-key-file", "FILE", options.key_file,
+      "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP");
+  take_all(add_server_flag(command, "--cors-origin", "ORIGIN", options.server.cors_origins,
                            "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
-                           "may be given several times",
-                           "ORIGIN"));
-  take_all(add_server_flag(command, "--mcp-origin", options.server.mcp_origins,
+                           "may be given several times"));
+  take_all(add_server_flag(command, "--mcp-origin", "ORIGIN", options.server.mcp_origins,
                            "let the chat page call MCP servers of ORIGIN (http://127.0.0.1:3000), from the\n"
-                           "user's browser; may be given several times",
-                           "ORIGIN"));
-  take_all(add_server_flag(command, "--allowed-host", options.server.allowed_hosts,
+                           "user's browser; may be given several times"));
+  take_all(add_server_flag(command, "--allowed-host", "NAME", options.server.allowed_hosts,
                            "answer requests to NAME (the Host that they name) too, where without a key only\n"
-                           "localhost is answered; *: all; may be given several times",
-                           "NAME"));
+                           "localhost is answered; *: all; may be given several times"));
 }
 
 void add_limit_flags(CLI::App& command, ServeOptions& options) {
-  add_server_flag(command, "--max-queue", options.max_queue,
-                  "requests that wait beyond the --max-sequences that run; more are\n"
-                  "answered with status 429",
-                  "N")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add_server_flag(command, "--max-output-tokens", options.server.max_output_tokens,
-                  "tokens that an answer may have: requests for more get N, and a header\n"
-                  "says so; 0: as many as the context has room for",
-                  "N")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
-  add_server_flag(command, "--stream-interval", options.server.stream_interval,
-                  "minimum number of tokens between two events of a stream; the first text\n"
-                  "is sent at once; larger values use less CPU on server and client",
-                  "N")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  add_server_flag(command, "--request-timeout", options.request_seconds,
-                  "seconds that a request may wait and run: then its answer ends as if\n"
-                  "max_tokens were reached; status 504 if it has not begun; 0: no limit",
-                  "N")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add_server_flag(command, "--max-connections", options.server.limits.max_connections,
-                  "open connections; a further one takes the place of the one that is idle\n"
-                  "for longest",
-                  "N")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  add_server_number(command, "--max-queue", options.max_queue, 0, 1 << 20,
+                    "requests that wait beyond the --max-sequences that run; more are\n"
+                    "answered with status 429");
+  add_server_number(command, "--max-output-tokens", options.server.max_output_tokens, 0, 1 << 30,
+                    "tokens that an answer may have: requests for more get N, and a header\n"
+                    "says so; 0: as many as the context has room for");
+  add_server_number(command, "--stream-interval", options.server.stream_interval, 1, 1000,
+                    "minimum number of tokens between two events of a stream; the first text\n"
+                    "is sent at once; larger values use less CPU on server and client");
+  add_server_number(command, "--request-timeout", options.request_seconds, 0, 1 << 20,
+                    "seconds that a request may wait and run: then its answer ends as if\n"
+                    "max_tokens were reached; status 504 if it has not begun; 0: no limit");
+  add_server_number(command, "--max-connections", options.server.limits.max_connections, 1, 1 << 20,
+                    "open connections; a further one takes the place of the one that is idle\n"
+                    "for longest");
 }
 
 void add_resume_flags(CLI::App& command, ServeOptions& options) {
-  add_server_flag(command, "--resume-time", options.resume_seconds,
-                  "seconds for which a client that lost its connection (the page, or a streamed\n"
-                  "background response) can read the rest of its answer; 0: not at all",
-                  "N")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
-  add_server_flag(command, "--resume-memory", options.resume_mebibytes,
-                  "MiB for the events of these answers; when it is full, the oldest are dropped", "N")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
+  add_server_number(command, "--resume-time", options.resume_seconds, 0, 86400,
+                    "seconds for which a client that lost its connection (the page, or a streamed\n"
+                    "background response) can read the rest of its answer; 0: not at all");
+  add_server_number(command, "--resume-memory", options.resume_mebibytes, 0, 1 << 20,
+                    "MiB for the events of these answers; when it is full, the oldest are dropped");
 }
 
 void add_timeout_flags(CLI::App& command, ServeOptions& options) {
-  add_server_flag(command, "--step-timeout", options.step_timeout_seconds,
-                  "seconds after which /health says 503 if requests wait and no step of the model\n"
-                  "ends, and /live after twice that; [60, or more on a slow CPU]",
-                  "N")
-      ->check(CLI::Range(1, 86400));
-  add_server_flag(command, "--shutdown-delay", options.shutdown_delay_seconds,
-                  "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
-                  "while /health says 503: load balancers look elsewhere before one fails",
-                  "N")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
-  add_server_flag(command, "--shutdown-timeout", options.shutdown_seconds,
-                  "seconds that running requests get then", "N")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
+  add_number(command, "--step-timeout", "N", options.step_timeout_seconds, 1, 86400,
+             "seconds after which /health says 503 if requests wait and no step of the model\n"
+             "ends, and /live after twice that; [60, or more on a slow CPU]")
+      ->group(kServerGroup);
+  add_server_number(command, "--shutdown-delay", options.shutdown_delay_seconds, 0, 86400,
+                    "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
+                    "while /health says 503: load balancers look elsewhere before one fails");
+  add_server_number(command, "--shutdown-timeout", options.shutdown_seconds, 0, 86400,
+                    "seconds that running requests get then");
 }
 
 void add_switches(CLI::App& command, ServeOptions& options) {

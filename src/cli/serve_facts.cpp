@@ -14,7 +14,6 @@
 #include "server/http/http_server.h"
 #include "setup/machine/machine.h"
 #include "setup/plan/memory.h"
-#include "setup/plan/nodes.h"
 
 namespace nibble::cli {
 

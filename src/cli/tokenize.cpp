@@ -1,11 +1,11 @@
-#include "cli/tokenize.h"
-
+// nibble tokenize: turns text into token ids and back.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/console/output.h"
@@ -15,8 +15,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kTokenizeFooter{R"(
 Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each

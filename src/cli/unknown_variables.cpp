@@ -29,7 +29,7 @@ std::vector<std::string> warnings_of_unknown_variables(const char* const* enviro
     const std::string_view entry = *environment, name = entry.substr(0, entry.find('='));
     if (!name.starts_with(kPrefix) || is_of_others(name)) continue;
     const std::string_view rest = name.substr(kPrefix.size());
-    if (std::find(names.begin(), names.end(), rest) == names.end())
+    if (std::ranges::find(names, rest) == names.end())
       warnings.push_back(
           fmt::format("unknown variable {}{} See 'nibble --help'", name, guess(rest, names, kPrefix)));
   }

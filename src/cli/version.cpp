@@ -10,14 +10,14 @@ namespace nibble::cli {
 
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler, kBuildName}; }
 
-nlohmann::ordered_json build_json() {
+Json build_json() {
   // Suffix that `git describe` adds if the tree has uncommitted changes.
   constexpr std::string_view kDirty{"-dirty"};
   const Build build = this_build();
   const bool is_known = build.commit != "unknown", is_dirty = build.commit.ends_with(kDirty);
   return {{"version", build.version},
           {"commit", build.commit.substr(0, build.commit.size() - (is_dirty ? kDirty.size() : 0))},
-          {"dirty", is_known ? nlohmann::ordered_json(is_dirty) : nlohmann::ordered_json()},
+          {"dirty", is_known ? Json(is_dirty) : Json()},
           {"build", build.kind},
           {"compiler", build.compiler}};
 }

@@ -13,7 +13,7 @@ struct Build {
   std::string_view name;  // Settings::build
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // the version, in the form that records contain
+Json build_json();  // the version, in the form that records contain
 
 std::string version_text();  // the output of --version, several lines
 

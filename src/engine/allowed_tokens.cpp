@@ -35,9 +35,9 @@ void AllowedTokens::guard(const Function& function) {
 }
 
 void AllowedTokens::fill(std::span<uint32_t> words) {
-  std::fill(words.begin(), words.end(), kAll);
+  std::ranges::fill(words, kAll);
   if (constraint_) guard([&] { constraint_->fill_mask(words); });
-  if (fault_) std::fill(words.begin(), words.end(), kAll);
+  if (fault_) std::ranges::fill(words, kAll);
   if (!listed_) return;
   std::vector<uint32_t> listed(words.size());
   for (const TokenId token : *listed_) add_token(listed, token);

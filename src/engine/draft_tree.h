@@ -41,7 +41,7 @@ struct DraftTree {
     std::vector<TokenId> path;
     for (; draft >= 0; draft = parents[static_cast<size_t>(draft)])
       path.push_back(drafts[static_cast<size_t>(draft)]);
-    std::reverse(path.begin(), path.end());
+    std::ranges::reverse(path);
     return path;
   }
   // Keeps only the drafts of `path` (draft indices, each the parent of the next) and their rows. `tokens`
@@ -54,7 +54,7 @@ struct DraftTree {
       kept.drafts.push_back(drafts[static_cast<size_t>(draft)]);
     }
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto at = std::find(path.begin(), path.end(), rows[i].draft);
+      const auto at = std::ranges::find(path, rows[i].draft);
       if (at == path.end()) continue;
       rows[i].draft = static_cast<int>(at - path.begin());
       kept.rows.push_back(std::move(rows[i]));

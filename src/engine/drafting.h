@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <unordered_map>
 
 #include "backend/backend.h"

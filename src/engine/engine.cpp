@@ -15,7 +15,6 @@
 #include <new>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "core/errors/check.h"
 #include "core/memory/with_memory.h"

@@ -1,9 +1,7 @@
 // The engine's requests from arrival to end: gives each the tokens of its steps, and queues its events.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -14,8 +14,7 @@ namespace {
 // Returns the number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of
 // free pages.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
-  return static_cast<int>(
-      std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
+  return static_cast<int>(std::ranges::count_if(pages, [&](PageId page) { return !pool.is_held(page); }));
 }
 
 // Reserves `num_tokens` positions. The caller has made sure that free pages suffice.
@@ -162,7 +161,7 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
 // rows. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
-  const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
+  const int fewest = std::ranges::min_element(caches_, fewer)->num_running;
   return fewest + std::max(1, fewest / 8);
 }
 
@@ -275,7 +274,7 @@ void Scheduler::share_rows() {
     return num_rows;
   };
   std::vector<Running*> shortest = prompts;
-  std::stable_sort(shortest.begin(), shortest.end(), [&](const Running* a, const Running* b) {
+  std::ranges::stable_sort(shortest, [&](const Running* a, const Running* b) {
     return std::pair(a->needs.priority, num_missing(*a)) < std::pair(b->needs.priority, num_missing(*b));
   });
   int num_for_short = num_left / 2;
@@ -431,20 +430,19 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     planned->pages.advance(slice.num_tokens - slice.num_drafts);
   }
   const auto awaits = [](const Running& sequence) { return sequence.num_awaited > 0; };
-  NIBBLE_CHECK(!slices.empty() || is_idle() || std::any_of(running_.begin(), running_.end(), awaits),
+  NIBBLE_CHECK(!slices.empty() || is_idle() || std::ranges::any_of(running_, awaits),
                "{} sequences wait and none can run", waiting_.size());
   return slices;
 }
 
 bool Scheduler::waits_for_tokens() const {
-  return std::any_of(running_.begin(), running_.end(), [&](const Running& sequence) {
+  return std::ranges::any_of(running_, [&](const Running& sequence) {
     return sequence.needs_awaited(options_.launches_before_drafts) && !sequence.is_complete();
   });
 }
 
 bool Scheduler::goes_on() const {
-  return std::any_of(running_.begin(), running_.end(),
-                     [](const Running& sequence) { return !sequence.is_complete(); });
+  return std::ranges::any_of(running_, [](const Running& sequence) { return !sequence.is_complete(); });
 }
 
 void Scheduler::push(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/true); }
@@ -474,8 +472,7 @@ void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
     sequence.num_awaited -= is_awaited;
     return;
   }
-  const auto preempted = std::find_if(waiting_.begin(), waiting_.end(),
-                                      [&](const Waiting& waiting) { return waiting.request == request; });
+  const auto preempted = std::ranges::find(waiting_, request, &Waiting::request);
   if (preempted != waiting_.end()) preempted->tokens.push_back(token);
 }
 

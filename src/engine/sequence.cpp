@@ -129,7 +129,7 @@ class Sequence::TreeBuilder {
   bool is_full() const { return std::ssize(tree_.drafts) == most_; }
   bool is_stop(TokenId token) const {
     const std::vector<TokenId>& stops = sequence_.stop_.tokens;
-    return std::find(stops.begin(), stops.end(), token) != stops.end();
+    return std::ranges::find(stops, token) != stops.end();
   }
   int add_draft(TokenId token, int parent) {
     tree_.drafts.push_back(token);
@@ -240,13 +240,13 @@ TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
     forced_.pop_back();
   } else if (allowed_.depend_on_answer()) {
     forced_ = allowed_.push(token.token);
-    std::reverse(forced_.begin(), forced_.end());
+    std::ranges::reverse(forced_);
   }
   const TokenId id = token.token;
   tokens_.push_back(id);
   last_token_seconds_ = clock_->seconds_to(step_end);
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
-  const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
+  const bool is_stop_token = std::ranges::find(stop_.tokens, id) != stop_.tokens.end();
   TokenEvent event{.request = id_,
                    .token = std::move(token),
                    .text = text_of(id, is_stop_token),

@@ -106,14 +106,14 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
   if (!bans.allowed) return {};
   // whether the token may be chosen at the answer's first position, which has the most bans
   const auto is_left = [&](TokenId token) {
-    if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
+    if (std::ranges::find(bans.runs, std::vector{token}) != bans.runs.end()) return false;
     const auto& stops = request.stop.tokens;
-    return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();
+    return request.stop.min_tokens == 0 || std::ranges::find(stops, token) == stops.end();
   };
   for (const TokenId token : *bans.allowed)
     if (!is_token(token, limits))
       return fault("allowed token {} is not in the vocabulary (ids 0 to {})", token, limits.vocab - 1);
-  if (std::none_of(bans.allowed->begin(), bans.allowed->end(), is_left))
+  if (std::ranges::none_of(*bans.allowed, is_left))
     return fault("no token can be chosen: all {} allowed tokens are banned", bans.allowed->size());
   return {};
 }

@@ -1,6 +1,5 @@
 #include "formats/foreign_matrix.h"
 
-#include <algorithm>
 #include <cstring>
 #include <iterator>
 

@@ -1,7 +1,6 @@
 #include "formats/ggml_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>

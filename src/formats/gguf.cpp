@@ -10,7 +10,6 @@
 #include <iterator>
 
 #include "core/errors/check.h"
-#include "core/files/mapped_file.h"
 #include "core/program/log.h"
 #include "formats/container_error.h"
 

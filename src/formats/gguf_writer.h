@@ -1,7 +1,6 @@
 // Writes a GGUF file of any size in pieces. Types and shapes suffice to write the header first.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -25,7 +25,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
     : entries_(std::move(entries)), file_(path) {
   std::ranges::stable_sort(entries_, std::ranges::greater{},
                            [](const auto& entry) { return num_bits(entry.dtype); });
-  nlohmann::ordered_json header;
+  Json header;
   header["__metadata__"]["format"] = "pt";  // without this entry, transformers refuses the file
   for (const SafetensorsEntry& entry : entries_) {
     NIBBLE_CHECK(!header.contains(entry.name), "{} is given twice", entry.name);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string_view>
 
 #include "core/errors/check.h"
 #include "core/errors/error.h"

@@ -66,7 +66,7 @@ Message tool_message(const ToolCall& call, const std::string& output) {
 
 // Removes from `open_calls` the call that a tool result answers, and returns it.
 ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
-  const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
+  const auto found = std::ranges::find_if(open_calls, [&](const ToolCall& call) {
     return (!result.tool_call_id || call.id == *result.tool_call_id) &&
            (!result.tool_name || call.name == *result.tool_name);
   });
@@ -168,9 +168,7 @@ Tool chat_tool_from(const Field& field) {
 
 }  // namespace
 
-std::string input_as_arguments(const std::string& input) {
-  return json_line({{"input", input}}, JsonSpacing::kNone);
-}
+std::string input_as_arguments(const std::string& input) { return json_line({{"input", input}}); }
 
 Tool tool_from_function(const Field& function) {
   Tool tool{.name = need_tool_name(function, "name"),
@@ -179,15 +177,14 @@ Tool tool_from_function(const Field& function) {
   if (const auto parameters = function.find("parameters")) {
     if (!parameters->value().is_object() && !parameters->value().is_boolean())
       parameters->refuse("a JSON schema");
-    if (const auto shown = shown_schema(parameters->value()))
-      tool.parameters = json_line(*shown, JsonSpacing::kNone);
+    if (const auto shown = shown_schema(parameters->value())) tool.parameters = json_line(*shown);
   }
   return tool;
 }
 
 bool is_tool_name(std::string_view name) {
   constexpr size_t kMaxLength{64};
-  return !name.empty() && name.size() <= kMaxLength && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && name.size() <= kMaxLength && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
@@ -210,7 +207,7 @@ Conversation to_conversation(const Chat& chat) {
 
   // Make one developer message of all instructions before the first other message. This message also has the
   // tools.
-  const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
+  const auto first_turn = std::ranges::find_if_not(chat.messages, gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)
     instructions += (instructions.empty() ? "" : "\n\n") + message->text;

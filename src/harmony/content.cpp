@@ -69,8 +69,7 @@ std::string namespace_text(const ToolNamespace& space) {
 std::string tools_section(const std::vector<ToolNamespace>& spaces) {
   std::vector<const ToolNamespace*> sorted;
   for (const ToolNamespace& space : spaces) sorted.push_back(&space);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) { return a->name < b->name; });
   std::string out = "# Tools";
   for (const ToolNamespace* space : sorted) out += "\n\n" + namespace_text(*space);
   return out;
@@ -79,13 +78,13 @@ std::string tools_section(const std::vector<ToolNamespace>& spaces) {
 std::string response_format_section(const ResponseFormat& format) {
   std::string out = fmt::format("# Response Formats\n\n## {}\n\n", format.name);
   for (const std::string_view line : lines_of(format.description)) out += fmt::format("// {}\n", line);
-  return out + json_line(parse_json(format.schema, "the schema of the response format"), JsonSpacing::kNone);
+  return out + json_line(parse_json(format.schema, "the schema of the response format"));
 }
 
 }  // namespace
 
 bool has_functions(const DeveloperContent& content) {
-  return std::any_of(content.tools.begin(), content.tools.end(), [](const ToolNamespace& space) {
+  return std::ranges::any_of(content.tools, [](const ToolNamespace& space) {
     return space.name == "functions" && !space.tools.empty();
   });
 }

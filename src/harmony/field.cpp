@@ -47,7 +47,7 @@ std::string Field::need_string(const char* key) const { return need(key, "a stri
 void Field::allow_only(std::initializer_list<std::string_view> keys) const {
   for (const Field& member : members()) {
     const std::string_view key = std::string_view(member.place_).substr(place_.size() + 1);
-    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+    if (std::ranges::find(keys, key) == keys.end())
       throw InputError("{} is unknown; expected one of {}", member.place_, fmt::join(keys, ", "));
   }
 }

@@ -15,9 +15,7 @@ constexpr std::string_view kWhitespace{" \t\n\f\r"};
 constexpr std::string_view kEndsWord{" \t\n\f\r\xFE\xFF"};
 constexpr std::array<std::string_view, 3> kChannels{"analysis", "commentary", "final"};
 
-bool is_channel(std::string_view word) {
-  return std::find(kChannels.begin(), kChannels.end(), word) != kChannels.end();
-}
+bool is_channel(std::string_view word) { return std::ranges::find(kChannels, word) != kChannels.end(); }
 bool is_bare_content_type(std::string_view word) { return word == "json" || word == "code"; }
 
 enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
@@ -60,8 +58,7 @@ std::string_view leading_name(std::string_view word) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("_.:/+-").find(c) != std::string_view::npos;
   };
-  return word.substr(
-      0, static_cast<size_t>(std::find_if_not(word.begin(), word.end(), is_of_name) - word.begin()));
+  return word.substr(0, static_cast<size_t>(std::ranges::find_if_not(word, is_of_name) - word.begin()));
 }
 
 class HeaderReader {
@@ -146,8 +143,7 @@ class HeaderReader {
   }
 
   void read_role() {
-    const auto first =
-        std::find_if(words_.begin(), words_.end(), [](const Word& word) { return !word.is_taken; });
+    const auto first = std::ranges::find_if(words_, [](const Word& word) { return !word.is_taken; });
     const bool is_word = first != words_.end() && first->kind == Kind::kPlain;
     message_.role = header_.role.value_or(header_.speaker);
     if (header_.role) {
@@ -182,8 +178,7 @@ class HeaderReader {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
     const std::vector<Word*> rest = untaken();
-    if (std::any_of(rest.begin(), rest.end(),
-                    [](const Word* other) { return other->kind == Kind::kRecipient; }))
+    if (std::ranges::any_of(rest, [](const Word* other) { return other->kind == Kind::kRecipient; }))
       return true;
     if (!header_.has_message || rest.size() > 3) return false;
     repaired("the unknown role '{}' was read as a tool's name", word.value);
@@ -306,9 +301,8 @@ class HeaderReader {
 
 bool holds_text(std::string_view channel_and_more) {
   const std::vector<Word> words = words_of(channel_and_more);
-  return std::any_of(words.begin(), words.end(), [](const Word& word) {
-    return word.kind == Kind::kPlain && !is_bare_content_type(word.value);
-  });
+  return std::ranges::any_of(
+      words, [](const Word& word) { return word.kind == Kind::kPlain && !is_bare_content_type(word.value); });
 }
 
 bool may_go_on(const Header& header) {

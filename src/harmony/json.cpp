@@ -27,7 +27,7 @@ Tool tool_from(const Field& field) {
             .parameters = std::nullopt};
   if (const auto parameters = field.find("parameters")) {
     if (!parameters->value().is_object()) parameters->refuse("a JSON schema, which is an object");
-    tool.parameters = json_line(parameters->value(), JsonSpacing::kNone);
+    tool.parameters = json_line(parameters->value());
   }
   return tool;
 }

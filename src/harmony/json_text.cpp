@@ -1,10 +1,7 @@
 #include "harmony/json_text.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
-#include <string>
-#include <system_error>
 #include <vector>
 
 #include "core/errors/error.h"

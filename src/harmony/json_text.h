@@ -10,8 +10,6 @@
 
 namespace nibble::harmony {
 
-using Json = nlohmann::ordered_json;  // keeps the order of members, which a rendered schema shows
-
 // Throws InputError: "`what` is not valid JSON: ...". A key that occurs twice in an object is an error too:
 // JSON readers disagree about which value counts.
 Json parse_json(std::string_view text, std::string_view what);
@@ -20,6 +18,6 @@ enum class JsonSpacing {
   kNone,         // {"a":1,"b":2}
   kAfterCommas,  // {"a": 1, "b": 2}, as in Python and chat templates
 };
-std::string json_line(const Json& value, JsonSpacing spacing);
+std::string json_line(const Json& value, JsonSpacing spacing = JsonSpacing::kNone);
 
 }  // namespace nibble::harmony

@@ -196,8 +196,7 @@ struct Parser::Impl {
   }
 
   static void note(std::vector<std::string>& repairs, std::string repair) {
-    if (std::find(repairs.begin(), repairs.end(), repair) == repairs.end())
-      repairs.push_back(std::move(repair));
+    if (std::ranges::find(repairs, repair) == repairs.end()) repairs.push_back(std::move(repair));
   }
 
   const Tokenizer& tokenizer;

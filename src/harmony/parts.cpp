@@ -115,8 +115,7 @@ std::string blocks_text(const Field& blocks) {
 std::string part_text(const Field& part, const ContentForm& form) {
   if (!form.is_result) part.need("type", form.accepted);
   const std::string type = part.find_string("type").value_or("text");
-  const auto known =
-      std::find_if(std::begin(kTexts), std::end(kTexts), [&](const auto& row) { return row.first == type; });
+  const auto known = std::ranges::find_if(kTexts, [&](const auto& row) { return row.first == type; });
   if (known != std::end(kTexts)) return part.need_string(known->second);
   if (type == "search_result") return search_result_text(part, form);
   if (type == "document" || type == "file" || type == "input_file")

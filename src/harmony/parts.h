@@ -4,7 +4,6 @@
 // not know that the model reads only text; the image is reported as ignored.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 

@@ -94,7 +94,7 @@ size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) 
   if (last == messages.rend() || !is_final(*last))
     // The last turn is not finished: by the official rule, nothing is left out.
     return 0;
-  return static_cast<size_t>(std::find_if(messages.begin(), messages.end(), is_final) - messages.begin());
+  return static_cast<size_t>(std::ranges::find_if(messages, is_final) - messages.begin());
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) 
 Rendered render(const Conversation& conversation, const Tokenizer& tokenizer, const RenderOptions& options) {
   const std::vector<Message>& messages = conversation.messages;
   const ControlTokens control(tokenizer);
-  const bool any_functions = std::any_of(messages.begin(), messages.end(), [](const Message& message) {
+  const bool any_functions = std::ranges::any_of(messages, [](const Message& message) {
     return message.developer && has_functions(*message.developer);
   });
   const size_t drop_end = end_of_dropping(messages, options.drop_analysis);

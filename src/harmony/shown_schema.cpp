@@ -42,8 +42,8 @@ bool has_type(const Json& schema, const char* type) {
 }
 
 bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
-  return std::any_of(keywords.begin(), keywords.end(),
-                     [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
+  return std::ranges::any_of(keywords,
+                             [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
 // Makes a schema that is shown as the TypeScript type `name`. A list of types may contain any name.
@@ -125,7 +125,7 @@ class Rewriter {
   }
 
   Json open(const Json& target, const std::string& name) {
-    const bool is_open = std::find(open_.begin(), open_.end(), &target) != open_.end();
+    const bool is_open = std::ranges::find(open_, &target) != open_.end();
     if (is_open || open_.size() > kMaxReferences || !has_room()) {
       named_.insert(&target);
       names_.emplace(&target, name);
@@ -149,12 +149,12 @@ class Rewriter {
     remove_member(out, "const");
     const Json* values = array_of(out, "enum");
     if (!values || member_of(out, "type")) return;
-    if (std::all_of(values->begin(), values->end(), [](const Json& value) { return value.is_string(); })) {
+    if (std::ranges::all_of(*values, [](const Json& value) { return value.is_string(); })) {
       out["type"] = "string";
       return;
     }
     Json types = Json::array();
-    for (const Json& value : *values) types.push_back(json_line(value, JsonSpacing::kNone));
+    for (const Json& value : *values) types.push_back(json_line(value));
     out["type"] = std::move(types);
   }
 
@@ -238,8 +238,8 @@ class Rewriter {
   }
 
   static void spread(Json& out, Json& variants) {
-    if (std::none_of(variants.begin(), variants.end(),
-                     [](const Json& variant) { return find_object(variant, "properties"); }))
+    if (std::ranges::none_of(variants,
+                             [](const Json& variant) { return find_object(variant, "properties"); }))
       return;
     Json common = Json::object();
     for (const char* keyword : {"type", "properties", "required"})
@@ -257,17 +257,17 @@ class Rewriter {
 
   // Writes anyOf on one line if its variants are plain types, or one type and null; else returns false.
   static bool join(Json& out, const Json& variants) {
-    if (std::all_of(variants.begin(), variants.end(), is_plain)) {
+    if (std::ranges::all_of(variants, is_plain)) {
       Json types = Json::array();
       for (const Json& variant : variants)
         for (const Json& type : variant["type"].is_array() ? variant["type"] : Json::array({variant["type"]}))
-          if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+          if (std::ranges::find(types, type) == types.end()) types.push_back(type);
       out["type"] = std::move(types);
       return true;
     }
     const auto is_null = [](const Json& variant) { return variant == named_type("null"); };
-    const auto other = std::find_if_not(variants.begin(), variants.end(), is_null);
-    if (variants.size() != 2 || std::count_if(variants.begin(), variants.end(), is_null) != 1) return false;
+    const auto other = std::ranges::find_if_not(variants, is_null);
+    if (variants.size() != 2 || std::ranges::count_if(variants, is_null) != 1) return false;
     if (!member_of(*other, "type") || !(*other)["type"].is_string()) return false;
     remove_member(out, "type");
     merge(out, *other);

@@ -150,9 +150,9 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
   if (matcher_)
     matcher_->fill_mask(own);
   else if (part_ == Part::kText && !must_end_reasoning())
-    std::copy(ordinary.begin(), ordinary.end(), own.begin());
+    std::ranges::copy(ordinary, own.begin());
   else
-    std::fill(own.begin(), own.end(), 0);
+    std::ranges::fill(own, 0);
   std::fill(mask.begin() + static_cast<ptrdiff_t>(own.size()), mask.end(), 0);
   for (const TokenId control : all_of(turn_->control))
     if (allows_control(control)) add_token(own, control);

@@ -69,7 +69,7 @@ std::vector<std::string> checked_names(const TurnRules& rules) {
                        grammar::one_line(name));
     names.push_back(name);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
     throw InputError("two tools are named '{}'; tool names must be unique", grammar::one_line(*twice));
   if (rules.must_call && names.empty())
@@ -93,8 +93,7 @@ TurnGrammar::TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& tu
 }
 
 const TurnTool& TurnGrammar::tool(std::string_view recipient) const {
-  const auto found = std::find_if(rules.tools.begin(), rules.tools.end(),
-                                  [&](const TurnTool& tool) { return tool.recipient == recipient; });
+  const auto found = std::ranges::find(rules.tools, recipient, &TurnTool::recipient);
   NIBBLE_CHECK(found != rules.tools.end(), "{}", recipient);
   return *found;
 }

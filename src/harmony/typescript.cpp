@@ -40,7 +40,7 @@ std::optional<std::string> default_comment(const Json& schema) {
   const Json* value = find(schema, "default");
   if (!value) return std::nullopt;
   const std::string* text = value->get_ptr<const std::string*>();
-  if (!text) return "default: " + json_line(*value, JsonSpacing::kNone);
+  if (!text) return "default: " + json_line(*value);
   return is_enum(schema) ? "default: " + *text : "default: \"" + *text + '"';
 }
 
@@ -62,8 +62,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   for (const Json& variant : variants) {
     std::optional<std::string> value = default_comment(variant);
     // Here an enum's default is quoted too, unlike in default_comment().
-    if (value && is_enum(variant))
-      value = "default: " + json_line(*find(variant, "default"), JsonSpacing::kNone);
+    if (value && is_enum(variant)) value = "default: " + json_line(*find(variant, "default"));
     out += '\n' + indent + " | " + type_or_null(variant, indent + "   ");
     out += trailing_comment(find_string(variant, "description"), value);
   }

@@ -1,7 +1,5 @@
 #include "kv/page_counts.h"
 
-#include <algorithm>
-
 namespace nibble {
 
 // `chunk` tokens attend to `window - 1 + chunk` consecutive positions, which may begin at any slot of a page.

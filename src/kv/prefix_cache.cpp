@@ -88,7 +88,7 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
            .salt = std::move(own_salt),
            .tokens = {},
            .num_after = 0};
-    std::copy(tokens.begin(), tokens.end(), run.tokens.begin());
+    std::ranges::copy(tokens, run.tokens.begin());
     if (before) ++at(*before).num_after;
   }
   TokenRun& run = at(*full);

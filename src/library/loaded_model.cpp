@@ -126,7 +126,7 @@ void give(const Result& result, Value* to, size_t* size) {
   const size_t capacity = std::exchange(*size, result.size());
   if (capacity == 0) return;
   if (result.size() > capacity) throw Refused(NIBBLE_TOO_SMALL, "the buffer is too small for the result");
-  std::copy(result.begin(), result.end(), to);
+  std::ranges::copy(result, to);
 }
 
 void encode(const nibble_model* model, std::string_view text, nibble::SpecialTokens special, int32_t* tokens,

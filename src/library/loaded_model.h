@@ -1,7 +1,6 @@
 // A loaded model with its running engine: what nibble_model stands for, shared by the sessions.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>

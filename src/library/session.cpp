@@ -70,7 +70,7 @@ void Session::set_form(std::optional<grammar::Source> source) {
 
 void Session::set_tools(std::string_view json) {
   check_idle();
-  harmony::Json request{{"messages", harmony::Json::array()}};
+  Json request{{"messages", Json::array()}};
   request["tools"] = harmony::parse_json(json, "the list of tools");
   tools_ = harmony::chat_from_json(request).tools;
 }
@@ -91,7 +91,7 @@ void Session::add(std::string_view role, std::string_view text) {
 
 void Session::add_json(std::string_view json) {
   check_idle();
-  const harmony::Json value = harmony::parse_json(json, "the message");
+  const Json value = harmony::parse_json(json, "the message");
   messages_.push_back(harmony::chat_message_from_json({value, "message"}));
 }
 

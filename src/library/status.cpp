@@ -25,8 +25,8 @@ constexpr const char* kOutOfMemory{
 nibble_status fail(nibble_status status, std::string_view message) noexcept {
   try {
     std::string line(message);
-    std::replace_if(
-        line.begin(), line.end(), [](char letter) { return letter == '\n' || letter == '\r'; }, ' ');
+    std::ranges::replace_if(
+        line, [](char letter) { return letter == '\n' || letter == '\r'; }, ' ');
     message_of_thread = std::move(line);
     fixed_message = nullptr;
   } catch (...) {

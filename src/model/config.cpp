@@ -7,7 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
-#include <utility>
 
 #include "core/errors/check.h"
 #include "core/errors/error.h"
@@ -106,8 +105,7 @@ std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
 
 void read_window(const Fields& fields, Config& config) {
   const auto& kinds = config.layer_kinds;
-  if (fields.find("sliding_window") ||
-      std::find(kinds.begin(), kinds.end(), LayerKind::kSliding) != kinds.end())
+  if (fields.find("sliding_window") || std::ranges::find(kinds, LayerKind::kSliding) != kinds.end())
     config.window = fields.integer({"sliding_window"}, 1, kMaxContext);
 }
 
@@ -302,7 +300,7 @@ Config read_config(const std::filesystem::path& file) {
 }
 
 std::string to_json(const Config& config) {
-  nlohmann::ordered_json object;
+  Json object;
   object["architectures"] = {"GptOssForCausalLM"};
   object["model_type"] = "gpt_oss";
   object["num_hidden_layers"] = config.num_layers;

@@ -187,7 +187,7 @@ std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weig
     experts.insert(experts.end(), {&layer.gate_up.first, &layer.down.first});
   }
   const auto is_one_of = [](const std::vector<const Matrix*>& matrices, const Matrix& matrix) {
-    return std::find(matrices.begin(), matrices.end(), &matrix) != matrices.end();
+    return std::ranges::find(matrices, &matrix) != matrices.end();
   };
   const auto stays = [&](const Matrix& matrix) {
     if (matrix.foreign() || !takes_blocks || is_one_of(routers, matrix)) return false;

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -206,10 +205,9 @@ class ConvertedExperts {
         reinterpret_cast<float*>(scales)[row + r] =
             quantise_e4m3(values.subspan(r * cols(), cols()), {bytes + at + r * cols(), cols()});
     } else if (format_ == Format::kBf16) {
-      std::transform(values.begin(), values.end(), storage_.as<Bf16>() + at,
-                     [](float x) { return to_bf16(x); });
+      std::ranges::transform(values, storage_.as<Bf16>() + at, [](float x) { return to_bf16(x); });
     } else {
-      std::copy(values.begin(), values.end(), storage_.as<float>() + at);
+      std::ranges::copy(values, storage_.as<float>() + at);
     }
   }
 
@@ -335,8 +333,8 @@ void to_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts,
     const size_t block = (as_size(rows.expert) * as_size(first.rows) + as_size(rows.first_row)) * row_blocks;
     std::vector<uint8_t> codes(values.size() / 2), scales(values.size() / kMxfp4BlockSize);
     encode_mxfp4(values, codes, scales);
-    if (to.codes) std::copy(codes.begin(), codes.end(), to.codes + block * kMxfp4CodeBytes);
-    if (to.scales) std::copy(scales.begin(), scales.end(), to.scales + block);
+    if (to.codes) std::ranges::copy(codes, to.codes + block * kMxfp4CodeBytes);
+    if (to.scales) std::ranges::copy(scales, to.scales + block);
     return true;
   });
 }
@@ -432,7 +430,7 @@ std::string describe_experts(const Weights& weights) {
         else if (becomes != stored_name(*first))
           part += fmt::format(", exactly {}", becomes);
       }
-      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(std::move(part));
+      if (std::ranges::find(parts, part) == parts.end()) parts.push_back(std::move(part));
     }
   return fmt::format("{}", fmt::join(parts, "; "));
 }

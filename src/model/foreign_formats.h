@@ -1,7 +1,6 @@
 // Recognises checkpoints of other programs whose weights nibble does not read, so that a message names them.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "model/json_fields.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/errors/error.h"
+#include "core/text/word_list.h"
 
 namespace nibble {
 namespace {
@@ -101,16 +102,12 @@ void Fields::must_be_number(std::string_view name, double value) const {
 
 void Fields::only(Names names) const {
   for (const auto [name, value] : object_)
-    if (std::find(names.begin(), names.end(), name) == names.end() && !value.is_null()) refuse_unknown(name);
+    if (std::ranges::find(names, name) == names.end() && !value.is_null()) refuse_unknown(name);
 }
 
 void Fields::only_of(std::string_view names, std::string_view more_names) const {
-  const std::string all = fmt::format(" {} {} ", names, more_names);
-  for (const auto [name, value] : object_) {
-    const bool is_one_name = name.find(' ') == std::string_view::npos;
-    if ((!is_one_name || all.find(fmt::format(" {} ", name)) == std::string::npos) && !value.is_null())
-      refuse_unknown(name);
-  }
+  for (const auto [name, value] : object_)
+    if (!has_word(names, name) && !has_word(more_names, name) && !value.is_null()) refuse_unknown(name);
 }
 
 void Fields::refuse_unknown(std::string_view name) const {

@@ -14,7 +14,7 @@ std::vector<int> page_layers(const Config& config) {
 
 int num_page_layers(const Config& config) {
   const std::vector<int> layers = page_layers(config);
-  return layers.empty() ? 0 : 1 + *std::max_element(layers.begin(), layers.end());
+  return layers.empty() ? 0 : 1 + *std::ranges::max_element(layers);
 }
 
 }  // namespace nibble

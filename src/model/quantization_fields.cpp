@@ -22,8 +22,7 @@ void require_one_of(const Fields& fields, std::string_view name,
                     std::initializer_list<std::string_view> accepted) {
   const std::optional<Element> value = fields.find(name);
   std::string_view text;
-  if (value && !value->get(text) && std::find(accepted.begin(), accepted.end(), text) != accepted.end())
-    return;
+  if (value && !value->get(text) && std::ranges::find(accepted, text) != accepted.end()) return;
   std::string list;
   for (const std::string_view one : accepted) list += fmt::format("{}{:?}", list.empty() ? "" : " or ", one);
   fields.refuse(name, list);

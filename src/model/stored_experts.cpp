@@ -1,7 +1,5 @@
 #include "model/stored_experts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/errors/check.h"
 #include "formats/foreign_matrix.h"
 #include "formats/mxfp4.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
-#include <algorithm>
 #include <span>
 
 #include "formats/foreign_matrix.h"

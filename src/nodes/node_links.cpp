@@ -199,7 +199,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     const std::span<const float> more = static_cast<int>(rank) == rank_ ? terms : of_rank(rank);
     for (size_t i = 0; i < count; ++i) sums[i] += more[i];
   }
-  if (!is_head()) std::copy(sums.begin(), sums.end(), terms.begin());
+  if (!is_head()) std::ranges::copy(sums, terms.begin());
 }
 
 void NodeLinks::collect(View<float, 2> logits) {

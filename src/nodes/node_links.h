@@ -2,7 +2,6 @@
 // head, twice each, so only the head needs an open port. Data between two followers passes through the head.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -2,13 +2,11 @@
 // directions at once. Otherwise two nodes would deadlock if both send more than the socket buffers hold.
 #pragma once
 
-#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -12,7 +12,7 @@ namespace {
 
 // Computes the softmax over the scores and the sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
-  const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
+  const double max = std::max(sink, *std::ranges::max_element(scores));
   double sum = std::exp(sink - max);
   for (double& score : scores) sum += (score = std::exp(score - max));
   for (double& score : scores) score /= sum;

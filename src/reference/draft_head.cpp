@@ -144,7 +144,7 @@ Trace HeadDrafter::trace(ptrdiff_t num_rows) {
   taps_ = Array<float, 2>({num_rows, static_cast<ptrdiff_t>(DraftHeadConfig::kNumTaps) * hidden});
   return [this, hidden](int stage, View<const float, 2> x) {
     const auto& taps = head_.config.taps;
-    const auto tap = std::find(taps.begin(), taps.end(), stage - 1);
+    const auto tap = std::ranges::find(taps, stage - 1);
     if (tap == taps.end()) return;
     for (ptrdiff_t t = 0; t < x.shape[0]; ++t)
       std::copy_n(x.row(t), hidden, taps_.view().row(t) + (tap - taps.begin()) * hidden);

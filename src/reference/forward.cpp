@@ -1,6 +1,5 @@
 #include "reference/forward.h"
 
-#include "reference/activations.h"
 #include "reference/attend.h"
 #include "reference/embed.h"
 #include "reference/experts.h"

@@ -17,7 +17,7 @@ namespace {
 float choose(const float* logits, int num_experts, int* experts, float* weights, int experts_per_token) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
+  std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
   std::copy_n(order.begin(), experts_per_token, experts);
 
   const double max = logits[experts[0]];

@@ -132,7 +132,7 @@ std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
     if (path != "*" && !match_path(route.path, path)) continue;
-    if (std::find(methods.begin(), methods.end(), route.method) != methods.end()) continue;
+    if (std::ranges::find(methods, route.method) != methods.end()) continue;
     methods.push_back(route.method);
     if (route.method == "GET") methods.push_back("HEAD");
   }
@@ -184,7 +184,7 @@ std::string advice_for(const Exchange& exchange) {
   }
   std::vector<std::string_view> paths;
   for (const Route& known : kRoutes)
-    if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
+    if (std::ranges::find(paths, known.path) == paths.end()) paths.push_back(known.path);
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
@@ -237,7 +237,7 @@ void Routes::admit(const Exchange& exchange) {
                     "key is unknown");
   // "OPTIONS *" is about the whole server, so it needs no route.
   if (!route && exchange.path() == "*") return;
-  if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
+  if (const auto absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
   check_method(*route, exchange);
@@ -278,7 +278,7 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
   identify(service_, exchange);
   const Route* route = find_route(exchange);
-  const AbsentEndpoint* absent = find_absent(with_v1(exchange.path()));
+  const auto absent = find_absent(with_v1(exchange.path()));
   const ErrorForm form = absent ? absent->errors : route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())
                     : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})

@@ -119,8 +119,7 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
     for (const double chance : offer.chances) drafts.push_back({chance, &offer});
-  std::stable_sort(drafts.begin(), drafts.end(),
-                   [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
+  std::ranges::stable_sort(drafts, [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, most))));
   return drafts;
 }

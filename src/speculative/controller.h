@@ -11,7 +11,6 @@
 // have paid off. It is switched off when it no longer raises the tokens per second.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // token is sampled as without drafts, and a draft is kept only if it equals the sampled token.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 

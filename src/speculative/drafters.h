@@ -4,9 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "speculative/drafter.h"
 #include "speculative/head.h"

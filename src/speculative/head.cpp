@@ -28,12 +28,12 @@ Proposal HeadDrafter::propose(int most) {
     chances[i] = before * drafts_.tokens[i].probability;
     order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return chances[a] > chances[b]; });
   order.resize(std::min(order.size(), static_cast<size_t>(most)));
   Proposal proposal;
   for (const size_t i : order) {
     const int parent = parent_of(drafts_.parents, i);
-    const auto at = std::find(order.begin(), order.end(), static_cast<size_t>(parent));
+    const auto at = std::ranges::find(order, static_cast<size_t>(parent));
     proposal.tokens.push_back(drafts_.tokens[i].token);
     proposal.probabilities.push_back(drafts_.tokens[i].probability);
     proposal.parents.push_back(parent == last_ ? -1 : static_cast<int>(at - order.begin()));

@@ -60,8 +60,8 @@ std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wan
   // If a text has not grown since its last drafts, it needs no new drafts.
   std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
   for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
-  std::stable_sort(wanting.begin(), wanting.end(),
-                   [](const ModelDrafter* a, const ModelDrafter* b) { return a->lag() < b->lag(); });
+  std::ranges::stable_sort(wanting,
+                           [](const ModelDrafter* a, const ModelDrafter* b) { return a->lag() < b->lag(); });
   std::vector<Reading> readings;
   int num_rows_left = options_.max_batch_tokens;
   for (ModelDrafter* text : wanting) {
@@ -71,7 +71,7 @@ std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wan
       return other.num_rows > kUsualLag && other.text->cache_salt_ == text->cache_salt_ &&
              has_more_in_common(text->text_, other.text->text_, text->num_filled());
     };
-    if (text->lag() > kUsualLag && std::any_of(readings.begin(), readings.end(), fills_the_same)) continue;
+    if (text->lag() > kUsualLag && std::ranges::any_of(readings, fills_the_same)) continue;
     const int num_drafts = num_rows == text->lag() ? text->num_wanted_ : 0;
     const int num_positions = num_rows + std::max(0, num_drafts - 1);
     if (text->num_filled() + num_positions > options_.backend->config().max_context ||

@@ -51,7 +51,7 @@ void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
   const std::vector<double> chances = offer.chances;
   std::vector<size_t> order(chances.size()), place_of(chances.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return chances[a] > chances[b]; });
   std::vector<int> depths;
   int deepest = 0;
   proposal.parents.resize(order.size());

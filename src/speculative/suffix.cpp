@@ -48,9 +48,8 @@ class ProposalTree {
 
   Proposal grow(int most) && {
     while (!candidates_.empty() && std::ssize(proposal_.tokens) < most) {
-      const auto best =
-          std::max_element(candidates_.begin(), candidates_.end(),
-                           [](const Candidate& a, const Candidate& b) { return a.chance < b.chance; });
+      const auto best = std::ranges::max_element(
+          candidates_, [](const Candidate& a, const Candidate& b) { return a.chance < b.chance; });
       const Candidate next = std::move(*best);
       candidates_.erase(best);
       proposal_.tokens.push_back(next.token);
@@ -78,15 +77,13 @@ class ProposalTree {
     std::vector<Vote> votes;  // few entries: a linear search is fast
     for (const Occurrence& place : places) {
       const TokenId token = place.at(static_cast<size_t>(depth));
-      const auto vote =
-          std::find_if(votes.begin(), votes.end(), [&](const Vote& v) { return v.token == token; });
+      const auto vote = std::ranges::find(votes, token, &Vote::token);
       if (vote != votes.end())
         vote->weight += weight(place);
       else
         votes.push_back({token, weight(place)});
     }
-    std::stable_sort(votes.begin(), votes.end(),
-                     [](const Vote& a, const Vote& b) { return a.weight > b.weight; });
+    std::ranges::stable_sort(votes, [](const Vote& a, const Vote& b) { return a.weight > b.weight; });
     return votes;
   }
 
@@ -122,8 +119,7 @@ void FinishedTexts::add(std::span<const TokenId> answer) {
 }
 
 std::shared_ptr<FinishedTexts> FinishedTextsBySalt::use(std::string_view salt) {
-  const auto found =
-      std::find_if(by_use_.begin(), by_use_.end(), [&](const Texts& known) { return known.salt == salt; });
+  const auto found = std::ranges::find(by_use_, salt, &Texts::salt);
   if (found != by_use_.end()) {
     by_use_.splice(by_use_.begin(), by_use_, found);
   } else {

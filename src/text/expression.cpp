@@ -71,7 +71,7 @@ class Translation {
   // means Script_Extensions in PCRE2 but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
-    const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
+    const auto category = std::ranges::find_if(kCategories, [&](std::string_view known) {
       return rest_.substr(2).starts_with(fmt::format("{{{}}}", known));
     });
     if (category == kCategories.end())
@@ -121,8 +121,8 @@ class Translation {
 
   void group() {
     constexpr std::array<std::string_view, 6> kKnown{"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-    const auto known = std::find_if(kKnown.begin(), kKnown.end(),
-                                    [&](std::string_view start) { return rest_.starts_with(start); });
+    const auto known =
+        std::ranges::find_if(kKnown, [&](std::string_view start) { return rest_.starts_with(start); });
     if (known != kKnown.end()) return copy(known->size());
     if (rest_.starts_with("(?i:")) return words_of_any_case();
     if (rest_.starts_with("(?") || rest_.starts_with("(*"))
@@ -137,7 +137,7 @@ class Translation {
     const auto is_plain = [](char c) {
       return std::islower(static_cast<unsigned char>(c)) || c == '\'' || c == '|';
     };
-    if (words.empty() || !std::all_of(words.begin(), words.end(), is_plain))
+    if (words.empty() || !std::ranges::all_of(words, is_plain))
       refuse("a case-insensitive group may contain only plain lower-case words");
     copy(close + 1);
   }
@@ -148,7 +148,7 @@ class Translation {
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
     const bool is_bounds = !inside.empty() && std::isdigit(static_cast<unsigned char>(inside[0])) &&
                            inside.find_first_not_of("0123456789,") == std::string_view::npos &&
-                           std::count(inside.begin(), inside.end(), ',') <= 1;
+                           std::ranges::count(inside, ',') <= 1;
     if (!is_bounds || rest_.substr(close + 1).starts_with("+"))
       refuse("these repetition bounds have other meanings in other engines");
     copy(close + 1);

@@ -10,7 +10,7 @@ SpecialNames::SpecialNames(const Vocabulary& vocabulary, Of of) {
     names_.push_back({vocabulary.bytes(id), id});
     begins_name_[static_cast<uint8_t>(names_.back().text[0])] = true;
   }
-  std::sort(names_.begin(), names_.end(), [](const Name& a, const Name& b) { return a.text < b.text; });
+  std::ranges::sort(names_, [](const Name& a, const Name& b) { return a.text < b.text; });
 }
 
 std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) const {

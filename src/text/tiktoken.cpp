@@ -47,7 +47,7 @@ std::optional<Line> parse(std::string_view line) {
 
 Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
   if (ranks.ends_with('\n')) ranks.remove_suffix(1);
-  const size_t num_lines = static_cast<size_t>(std::count(ranks.begin(), ranks.end(), '\n')) + 1;
+  const size_t num_lines = static_cast<size_t>(std::ranges::count(ranks, '\n')) + 1;
   if (num_lines > Vocabulary::kMaxId - kNumControls)
     throw InputError("{}: {} lines are more than the {} tokens that nibble supports.", origin, num_lines,
                      Vocabulary::kMaxId - kNumControls);
@@ -101,8 +101,7 @@ Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
 void add_controls(Vocabulary& vocabulary) {
   const TokenId first = vocabulary.num_ids();
   for (TokenId distance = 0; distance < kNumControls; ++distance) {
-    const auto* control = std::find_if(std::begin(kControls), std::end(kControls),
-                                       [&](const Control& known) { return known.distance == distance; });
+    const auto* control = std::ranges::find(kControls, distance, &Control::distance);
     const TokenId id = first + distance;
     (void)vocabulary.add_special(
         id, control != std::end(kControls) ? std::string(control->name) : fmt::format("<|reserved_{}|>", id));

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/errors/error.h"
 #include "core/files/mapped_file.h"
 #include "text/bpe_model.h"
 #include "text/pre_tokeniser.h"

@@ -1,7 +1,6 @@
 // Makes chats and engine requests from settings.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "core/program/settings.h"

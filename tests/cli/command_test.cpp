@@ -7,10 +7,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/chat/chat.h"
-#include "cli/eval/eval.h"
-#include "cli/harmony.h"
-#include "cli/run.h"
 #include "core/errors/error.h"
 
 namespace nibble::cli {

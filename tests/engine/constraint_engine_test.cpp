@@ -40,7 +40,7 @@ GenerationRequest constrained(const Tokens& prompt, std::shared_ptr<grammar::Gra
   return asked;
 }
 std::shared_ptr<grammar::Grammar> schema(const char* json) {
-  return grammar::compile_json_schema(grammar::Json::parse(json)).grammar;
+  return grammar::compile_json_schema(Json::parse(json)).grammar;
 }
 const char* const kPoint{
     R"({"type": "object", "required": ["longitude", "latitude"], "additionalProperties": false,
@@ -72,7 +72,7 @@ TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) 
       EXPECT_EQ(answer.tokens, run_alone(given));
       if (!given.constraint) continue;
       EXPECT_EQ(answer.finished.value().reason, FinishReason::kStopToken);
-      const auto json = grammar::Json::parse(answer.text);
+      const auto json = Json::parse(answer.text);
       EXPECT_EQ(json.size(), 4u);
       for (const auto& point : json) EXPECT_LE(point.at("longitude").get<double>(), 200);
     }

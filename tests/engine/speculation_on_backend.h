@@ -93,7 +93,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
         request.stop.tokens = {tokenizer().special("<|return|>").value()};
         request.constraint = std::make_shared<grammar::TextConstraint>(
             grammar::compile_json_schema(
-                grammar::Json::parse(
+                Json::parse(
                     R"({"type": "array", "minItems": 2, "maxItems": 4, "items": {"type": "object",
                     "required": ["name", "size"], "additionalProperties": false, "properties":
                     {"name": {"enum": ["cat", "caterpillar", "dog"]}, "size": {"type": "integer"}}}})"))

@@ -377,7 +377,7 @@ class World {
 };
 
 void check_json(std::string_view text) {
-  NIBBLE_CHECK(text.starts_with('{') && harmony::Json::accept(text), "'{}' is no JSON object", text);
+  NIBBLE_CHECK(text.starts_with('{') && Json::accept(text), "'{}' is no JSON object", text);
 }
 
 void check_events(std::string_view text) {

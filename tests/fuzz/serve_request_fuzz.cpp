@@ -74,8 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check(request.params);
     harmony::to_conversation(request.chat);
     // Stored input items must have ids, and the items of a stored answer must be readable as input.
-    for (const StoredItem& item : request.input_items)
-      NIBBLE_CHECK(harmony::Json::parse(item.json).contains("id"));
+    for (const StoredItem& item : request.input_items) NIBBLE_CHECK(Json::parse(item.json).contains("id"));
     for (const OfferedTool& tool : request.offered) {
       ResponseItems items(tiny(), false);
       AnswerDelta call{

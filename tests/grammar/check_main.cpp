@@ -126,9 +126,9 @@ int main() {
       nibble::Tokenizer::open(nibble::test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   const nibble::grammar::VocabularyTrie vocabulary(tokenizer);
   for (std::string line; std::getline(std::cin, line);) {
-    nibble::grammar::Json result;
+    nibble::Json result;
     try {
-      result = nibble::grammar::answer(nibble::grammar::Json::parse(line), vocabulary);
+      result = nibble::grammar::answer(nibble::Json::parse(line), vocabulary);
     } catch (const nibble::InputError& error) {
       result = {{"error", error.what()}};
     }

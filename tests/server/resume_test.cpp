@@ -68,7 +68,7 @@ std::vector<int> numbers_in(const std::string& bytes) {
 std::string text_in(const std::string& bytes) {
   std::string text;
   for (size_t at = bytes.find("data: {"); at != std::string::npos; at = bytes.find("data: {", at + 1)) {
-    const auto chunk = harmony::Json::parse(bytes.substr(at + 6, bytes.find('\n', at) - at - 6));
+    const auto chunk = Json::parse(bytes.substr(at + 6, bytes.find('\n', at) - at - 6));
     if (chunk.contains("choices")) text += chunk["choices"][0]["delta"].value("content", "");
   }
   return text;
@@ -275,20 +275,20 @@ TEST(Progress, AStreamTellsThePlaceInTheQueueAndTheShareOfThePromptThatHasRun) {
   running.wait_for_answers(2);
   running.open_gate();
   const auto progress_in = [](const std::string& bytes) {
-    std::vector<harmony::Json> all;
+    std::vector<Json> all;
     for (size_t at = bytes.find("data: {"); at != std::string::npos; at = bytes.find("data: {", at + 1)) {
-      const auto chunk = harmony::Json::parse(bytes.substr(at + 6, bytes.find('\n', at) - at - 6));
+      const auto chunk = Json::parse(bytes.substr(at + 6, bytes.find('\n', at) - at - 6));
       if (chunk.contains("prompt_progress")) all.push_back(chunk["prompt_progress"]);
     }
     return all;
   };
-  const std::vector<harmony::Json> running_first = progress_in(first.read());
+  const std::vector<Json> running_first = progress_in(first.read());
   ASSERT_GE(running_first.size(), 3u);
   EXPECT_EQ(running_first[0]["processed"], 0);
   EXPECT_EQ(running_first[1]["processed"], 16);
   EXPECT_EQ(running_first[1]["queue"], 0);
   EXPECT_GT(running_first[1]["total"], 32);
-  const std::vector<harmony::Json> waiting = progress_in(second.read());
+  const std::vector<Json> waiting = progress_in(second.read());
   ASSERT_GE(waiting.size(), 2u);
   EXPECT_EQ(waiting[0]["queue"], 1);
   EXPECT_EQ(waiting[0]["processed"], 0);

@@ -42,7 +42,7 @@ constexpr Folder kFolders[] = {
 // Forms of a path:
 //
 //   "cli/bench/"   a folder: one room
-//   "cli/*"        the files directly in cli/: each name is a room of its own (inspect.h and inspect.cpp)
+//   "cli/*"        the files directly in cli/: each name is a room of its own (nodes.h and nodes.cpp)
 //   "cli/command"  the files of one name
 //
 // A file belongs to the most specific row that matches. A folder without rows is one room.
@@ -60,7 +60,8 @@ constexpr Room kRooms[] = {
     {"cli/help", 1},  //
     {"cli/terminal/", 2},
     {"cli/measure/", 2},
-    {"cli/nodes", 2},  //
+    {"cli/nodes", 2},
+    {"cli/options", 2},  //
     {"cli/*", 3},
     {"cli/bench_serve/", 3},
     {"cli/chat/", 4},  // asks a server with the client of bench serve
@@ -300,7 +301,7 @@ TEST(Rooms, ACommandSeesItsOwnFilesAndWhatCommandsShare) {
   for (const char* target : {"cli/eval/golden.h", "cli/terminal/terminal.h", "cli/measure/speed_tests.h",
                              "cli/command.h", "cli/version.h", "setup/start/load.h"})
     EXPECT_THAT(complaints_about("cli/eval/eval.cpp", target), testing::IsEmpty()) << target;
-  EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/inspect.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("cli/serve_facts.cpp", "cli/serve_facts.h"), testing::IsEmpty());
   EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/measure/kernels_json.h"), testing::IsEmpty());
   EXPECT_THAT(complaints_about("cli/program.cpp", "cli/bench/bench.h"), testing::IsEmpty());
 }

@@ -68,8 +68,8 @@ PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions
 
 // Returns whether the experts of some layer are not in strips.
 bool has_float_experts(const PackedModel& model) {
-  return model.layers.empty() || std::any_of(model.layers.begin(), model.layers.end(),
-                                             [](const PackedLayer& layer) { return !layer.experts; });
+  return model.layers.empty() ||
+         std::ranges::any_of(model.layers, [](const PackedLayer& layer) { return !layer.experts; });
 }
 
 class CpuBackend final : public Backend {
@@ -137,7 +137,7 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   const Weights& weights = *model_.weights;
   std::vector<KernelChoice> choices;
   const auto add = [&](const KernelChoice& choice) {
-    if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
+    if (std::ranges::find(choices, choice) == choices.end()) choices.push_back(choice);
   };
   const auto add_strips = [&](Operation operation, const PackedMatrix& matrix) {
     const Kernels::Strips& rows = kernels.both_strips(matrix.format);

@@ -1,7 +1,6 @@
 #include "backend/cpu/forward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -66,7 +65,7 @@ void forward(const ForwardArgs& args) {
   // start from 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
-    if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
+    if (links && !links->share().adds_once()) std::ranges::fill(stream, 0.0f);
   };
   const auto end_half = [&, links = links] {
     if (links) links->add_up(stream);

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/rope.h"

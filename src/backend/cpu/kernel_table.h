@@ -3,9 +3,7 @@
 
 #include <array>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "backend/cpu/isa/kernels.h"
 #include "model/weights.h"

@@ -113,8 +113,7 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
     if (dense.attention_output == Format::kBf16 && !packer.takes_o(layer)) left.push_back(&layer.o);
   }
   convert_blocks(
-      kept, [&](const Matrix& matrix) { return std::find(left.begin(), left.end(), &matrix) == left.end(); },
-      pool);
+      kept, [&](const Matrix& matrix) { return std::ranges::find(left, &matrix) == left.end(); }, pool);
   weights.reset();
 
   PackedModel model;

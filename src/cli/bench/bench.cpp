@@ -1,6 +1,4 @@
-#include "cli/bench/bench.h"
-
-#include <CLI/CLI.hpp>
+// nibble bench: measures a model's speed on this machine and the share of memory bandwidth it reaches.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -9,16 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench/acceptance.h"
 #include "cli/bench/bench_flags.h"
 #include "cli/bench/clients.h"
 #include "cli/bench/compare.h"
-#include "cli/bench/replay.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
-#include "cli/bench_serve/bench_serve.h"
+#include "cli/command.h"
 #include "cli/measure/coherence.h"
-#include "cli/measure/number_list.h"
 #include "cli/measure/preset.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/speed_tests.h"
@@ -185,18 +180,9 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
   settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
   // Random weights have no vocabulary, so the tokenizer of single bytes is used.
   if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
-  RecordFile file(options.record);
-  const RunOutput output = bench_clients({.model = options.model,
-                                          .num_clients = run.num_clients,
-                                          .num_prompt_tokens = run.prompt_lengths.front(),
-                                          .num_output_tokens = run.output_lengths.front(),
-                                          .num_repetitions = options.num_repetitions,
-                                          .num_warmups = options.num_warmups,
-                                          .preset_run = preset_run},
-                                         settings, command_line);
-  file.append(output.record);
-  fmt::print("{}", options.as_json ? output.record : output.table);
-  return kDone;
+  const ClientsOptions clients{options, run.num_clients, run.prompt_lengths.front(),
+                               run.output_lengths.front(), preset_run};
+  return print_measurement(clients, settings, command_line, &bench_clients);
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
@@ -214,15 +200,11 @@ int bench_preset(const BenchOptions& options, const Settings& settings, const st
 
 void add_preset_flags(CLI::App& command, BenchOptions& options) {
   CLI::Option* preset =
-      command
-          .add_option("--preset", options.preset,
-                      fmt::format("all measurements of a preset, or NAME:RUN,...: {}", preset_names()))
-          ->type_name("NAME");
+      add_value(command, "--preset", "NAME", options.preset,
+                fmt::format("all measurements of a preset, or NAME:RUN,...: {}", preset_names()));
   for (const char* flag : {"-p", "-n", "-d", "--csv"}) preset->excludes(command.get_option(flag));
-  command
-      .add_option("--draft-head", options.draft_head,
-                  "with --preset: prefill and decode with this EAGLE-3 head too")
-      ->type_name("FOLDER")
+  add_value(command, "--draft-head", "FOLDER", options.draft_head,
+            "with --preset: prefill and decode with this EAGLE-3 head too")
       ->needs(preset);
 }
 

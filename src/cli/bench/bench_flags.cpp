@@ -4,21 +4,14 @@ namespace nibble::cli {
 
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings) {
-  command
-      .add_option("-r,--repetitions", flags.num_repetitions,
-                  fmt::format("timed repetitions of each measurement [{}]", flags.num_repetitions))
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000));
-  command
-      .add_option("--warmup", flags.num_warmups,
-                  fmt::format("untimed repetitions of each measurement before these [{}]", flags.num_warmups))
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000));
-  command
-      .add_option("-b", flags.max_batch_tokens, "same as --max-batch-tokens, and takes precedence over it")
-      ->type_name("N");
+  add_number(command, "-r,--repetitions", "N", flags.num_repetitions, 1, 1000,
+             fmt::format("timed repetitions of each measurement [{}]", flags.num_repetitions));
+  add_number(command, "--warmup", "N", flags.num_warmups, 0, 1000,
+             fmt::format("untimed repetitions of each measurement before these [{}]", flags.num_warmups));
+  add_value(command, "-b", "N", flags.max_batch_tokens,
+            "same as --max-batch-tokens, and takes precedence over it");
   command.add_flag("--json", flags.as_json, "print one JSON object with every sample instead of the table");
-  command.add_option("--record", flags.record, "also append the JSON object to FILE")->type_name("FILE");
+  add_value(command, "--record", "FILE", flags.record, "also append the JSON object to FILE");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
   add_settings(command, settings, more_settings);

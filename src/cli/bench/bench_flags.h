@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "cli/measure/record_file.h"
 #include "cli/measure/run_record.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 
 namespace nibble::cli {
 
@@ -33,16 +33,27 @@ void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
 // Applies -b, llama-bench's name for --max-batch-tokens; -b overrides --max-batch-tokens.
 Settings settings_of(const BenchFlags& flags, const Settings& settings);
 
-// Calls measure(settings, command_line), which returns a table and a record. Prints the table, or the record
-// with --json. Appends the record to the file of --record.
-template <typename Measure>
-int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
+// Calls measure(options, settings, command_line), which returns a table and a record. Prints the table, or
+// the record with --json. Appends the record to the file of --record.
+template <typename Options, typename Measure>
+int print_measurement(const Options& options, const Settings& settings, const std::string& command_line,
                       const Measure& measure) {
-  RecordFile file(flags.record);
-  const RunOutput output = measure(settings_of(flags, settings), command_line(command));
+  RecordFile file(options.record);
+  const RunOutput output = measure(options, settings, command_line);
   file.append(output.record);
-  fmt::print("{}", flags.as_json ? output.record : output.table);
+  fmt::print("{}", options.as_json ? output.record : output.table);
   return kDone;
 }
+template <typename Options, typename Measure>
+int print_measurement(const Options& options, const Settings& settings, const CLI::App& command,
+                      const Measure& measure) {
+  return print_measurement(options, settings_of(options, settings), command_line(command), measure);
+}
+
+// The commands of bench.
+Action define_bench_clients(CLI::App& command, Settings& settings);
+Action define_bench_replay(CLI::App& command, Settings& settings);
+Action define_bench_acceptance(CLI::App& command, Settings& settings);
+Action define_bench_compare(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

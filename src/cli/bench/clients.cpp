@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 
-#include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/bench_serve/latency.h"
-#include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/text/json.h"
@@ -24,8 +21,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kBenchClientsFooter{R"(
 Runs an engine under the load of N clients, without HTTP. Each client sends 4 requests, one after another. A request has a
@@ -66,7 +61,7 @@ std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoa
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);
   const bool has_idle =
-      std::any_of(loads.begin(), loads.end(), [](const auto& load) { return !load.idle_seconds.empty(); });
+      std::ranges::any_of(loads, [](const auto& load) { return !load.idle_seconds.empty(); });
   table += "| clients | output tok/s |      ± |   TTFT ms | ms between tokens |";
   table += has_idle ? " us idle between steps, p50 / p99 |\n" : "\n";
   table += "| ------: | -----------: | -----: | --------: | ----------------: |";
@@ -102,8 +97,7 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
   const BenchTest test{.kind = BenchKind::kDecode,
                        .num_tokens = options.num_output_tokens,
                        .depth = options.num_prompt_tokens};
-  const Capacity capacity{test.depth + test.num_tokens,
-                          *std::max_element(options.num_clients.begin(), options.num_clients.end())};
+  const Capacity capacity{test.depth + test.num_tokens, *std::ranges::max_element(options.num_clients)};
   open_drafters(setup, model, capacity);
   const BackendOptions room = room_for({&test, 1}, model.config, setup, capacity.num_sequences);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
@@ -146,34 +140,23 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
 }
 
 Action define_bench_clients(CLI::App& command, Settings& settings) {
-  struct Flags : BenchFlags {
-    std::vector<std::string> num_clients{"1"};
-    int num_prompt_tokens{512}, num_output_tokens{128};
+  struct Flags : ClientsOptions {
+    std::vector<std::string> client_counts{"1"};
   };
   const auto flags = std::make_shared<Flags>();
   add_model(command, flags->model);
-  add_numbers(command, "--clients", flags->num_clients, "numbers of concurrent clients, one load for each");
-  command.add_option("-p,--prompt-tokens", flags->num_prompt_tokens, "tokens of each prompt")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBenchTokens))
+  add_numbers(command, "--clients", flags->client_counts, "numbers of concurrent clients, one load for each");
+  add_number(command, "-p,--prompt-tokens", "N", flags->num_prompt_tokens, 1, kMaxBenchTokens,
+             "tokens of each prompt")
       ->capture_default_str();
-  command.add_option("-n,--output-tokens", flags->num_output_tokens, "tokens of each answer")
-      ->type_name("N")
-      ->check(CLI::Range(2, kMaxBenchTokens))
+  add_number(command, "-n,--output-tokens", "N", flags->num_output_tokens, 2, kMaxBenchTokens,
+             "tokens of each answer")
       ->capture_default_str();
   add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
   command.footer(kBenchClientsFooter);
   return [flags, &settings, &command] {
-    const ClientsOptions options{
-        .model = flags->model,
-        .num_clients = read_numbers(flags->num_clients, "--clients", 1, kMaxBenchClients),
-        .num_prompt_tokens = flags->num_prompt_tokens,
-        .num_output_tokens = flags->num_output_tokens,
-        .num_repetitions = flags->num_repetitions,
-        .num_warmups = flags->num_warmups};
-    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
-      return bench_clients(options, all, line);
-    });
+    flags->num_clients = read_numbers(flags->client_counts, "--clients", 1, kMaxBenchClients);
+    return print_measurement(*flags, settings, command, &bench_clients);
   };
 }
 

@@ -20,8 +20,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kBenchCompareFooter{R"(
 Measures nothing. A and B are files of records that 'nibble bench --record' appended to, one line for each run. For each test
 the command shows whether B differs from A by more than the noise: the rank test of Mann and Whitney over all repetitions of a
@@ -89,12 +87,12 @@ struct Samples {
 bool is_test(const Json& test) {
   const Json samples = value_at(test, "/tokens_per_second/samples");
   return value_at(test, "/test").is_string() && samples.is_array() && !samples.empty() &&
-         std::all_of(samples.begin(), samples.end(),
-                     [](const Json& speed) { return speed.is_number() && speed.get<double>() > 0; });
+         std::ranges::all_of(samples,
+                             [](const Json& speed) { return speed.is_number() && speed.get<double>() > 0; });
 }
 bool is_run(const Json& run) {
   const Json tests = value_at(run, "/tests");
-  return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
+  return tests.is_array() && std::ranges::all_of(tests, is_test);
 }
 
 // Merges the samples of tests with the same name. The result has the order in which tests first occur.
@@ -103,8 +101,7 @@ std::vector<Samples> samples_of(const Runs& runs) {
   for (const Json& run : runs)
     for (const Json& test : run.at("tests")) {
       const auto name = test.at("test").get<std::string>();
-      auto found =
-          std::find_if(all.begin(), all.end(), [&](const Samples& samples) { return samples.test == name; });
+      auto found = std::ranges::find(all, name, &Samples::test);
       if (found == all.end()) found = all.insert(all.end(), {name, {}});
       const auto samples = test.at("tokens_per_second").at("samples").get<std::vector<double>>();
       found->tokens_per_second.insert(found->tokens_per_second.end(), samples.begin(), samples.end());
@@ -113,8 +110,7 @@ std::vector<Samples> samples_of(const Runs& runs) {
 }
 
 const Samples* find(const std::vector<Samples>& all, const std::string& test) {
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Samples& samples) { return samples.test == test; });
+  const auto found = std::ranges::find(all, test, &Samples::test);
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -154,7 +150,7 @@ std::string values_of(const Runs& runs, const char* pointer) {
   std::vector<std::string> values;
   for (const Json& run : runs)
     if (const std::string text = text_of(value_at(run, pointer));
-        std::find(values.begin(), values.end(), text) == values.end())
+        std::ranges::find(values, text) == values.end())
       values.push_back(text);
   return fmt::format("{}", fmt::join(values, " or "));
 }

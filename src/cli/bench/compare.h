@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,7 @@
 
 namespace nibble::cli {
 
-using Runs = std::vector<nlohmann::ordered_json>;
+using Runs = std::vector<Json>;
 
 // Reads concatenated runs in the form of `nibble bench --json`. Throws InputError for anything else.
 Runs read_runs(const std::filesystem::path& path);
@@ -29,7 +28,5 @@ ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::s
 // Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws InputError if a
 // test has too few samples: such a test can never fail.
 int exit_code_if_slower(const ComparedRuns& compared);
-
-Action define_bench_compare(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -1,9 +1,7 @@
-#include "cli/bench/replay.h"
-
+// nibble bench replay: runs the same requests alternately with and without drafts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
@@ -20,7 +18,6 @@
 #include "harmony/field.h"
 #include "harmony/json_text.h"
 #include "harmony/render.h"
-#include "setup/machine/machine.h"
 #include "setup/model/model.h"
 #include "setup/model/tokenizer.h"
 #include "setup/plan/capacity.h"
@@ -34,7 +31,6 @@ namespace nibble::cli {
 namespace {
 
 using harmony::Field;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kBenchReplayFooter{R"(
 Runs the requests of FILE through an engine, alternating between no drafts and the drafts of --speculate, and prints the
@@ -44,6 +40,11 @@ speed of both and which drafts were accepted. The answers must be the same. Each
 Examples:
   nibble bench replay tiny requests.jsonl --speculate auto
   nibble bench replay tiny requests.jsonl --speculate suffix --clients 4 --json)"};
+
+struct ReplayOptions : BenchFlags {
+  std::string file;    // JSON lines, one request per line
+  int num_clients{1};  // concurrent requests
+};
 
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
 
@@ -90,7 +91,7 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
     const std::string_view line = take_until(rest, '\n');
     if (line.empty()) continue;
     const std::string place = fmt::format("{}: line {}", file, number);
-    const harmony::Json json = harmony::parse_json(line, place);
+    const Json json = harmony::parse_json(line, place);
     requests.push_back(read_request(Field(json, place), settings, config, tokenizer, context));
   }
   if (requests.empty()) throw InputError("{}: contains no request", file);
@@ -144,8 +145,6 @@ std::string table_of(const Way& off, const Way& on) {
                              off.last.answers.size(), off.last.num_tokens);
 }
 
-}  // namespace
-
 RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
@@ -185,30 +184,17 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   return {table_of(off, on), record_line(record)};
 }
 
+}  // namespace
+
 Action define_bench_replay(CLI::App& command, Settings& settings) {
-  struct Flags : BenchFlags {
-    std::string file;
-    int num_clients{1};
-  };
-  const auto flags = std::make_shared<Flags>();
-  add_model(command, flags->model);
-  command.add_option("FILE", flags->file, "requests, one JSON object per line")->required()->type_name("");
-  command.add_option("--clients", flags->num_clients, "concurrent requests")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBenchClients))
+  const auto options = std::make_shared<ReplayOptions>();
+  add_model(command, options->model);
+  add_value(command, "FILE", "", options->file, "requests, one JSON object per line")->required();
+  add_number(command, "--clients", "N", options->num_clients, 1, kMaxBenchClients, "concurrent requests")
       ->capture_default_str();
-  add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
+  add_bench_flags(command, settings, *options, {SettingGroup::kDrafts});
   command.footer(kBenchReplayFooter);
-  return [flags, &settings, &command] {
-    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
-      return replay({.model = flags->model,
-                     .file = flags->file,
-                     .num_clients = flags->num_clients,
-                     .num_repetitions = flags->num_repetitions,
-                     .num_warmups = flags->num_warmups},
-                    all, line);
-    });
-  };
+  return [options, &settings, &command] { return print_measurement(*options, settings, command, &replay); };
 }
 
 }  // namespace nibble::cli

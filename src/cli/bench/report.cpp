@@ -7,8 +7,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Quotes a field, as RFC 4180 requires, if it has a comma, a quotation mark or a line break.
 std::string csv_text(std::string_view text) {
   if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);

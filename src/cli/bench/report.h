@@ -50,6 +50,6 @@ std::string markdown_footer(const BenchSetup& setup);
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 
-nlohmann::ordered_json bench_json(const BenchSetup& setup, std::span<const BenchResult> results);
+Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results);
 
 }  // namespace nibble::cli

@@ -34,9 +34,8 @@ std::string column_name(const BenchTest& test) {
 BenchTable::BenchTable(const BenchSetup& setup, std::span<const BenchTest> tests)
     : setup_(setup),
       tests_(tests.begin(), tests.end()),
-      num_columns_(static_cast<size_t>(std::count_if(tests.begin(), tests.end(), [&](const BenchTest& test) {
-        return test.depth == tests.front().depth;
-      }))) {}
+      num_columns_(static_cast<size_t>(std::ranges::count_if(
+          tests, [&](const BenchTest& test) { return test.depth == tests.front().depth; }))) {}
 
 std::string BenchTable::head() const {
   std::string head =

@@ -11,12 +11,12 @@
 namespace nibble::cli {
 
 Coherence ask_server(const Endpoint& endpoint, const std::string& model, double timeout_seconds) {
-  const nlohmann::ordered_json body{{"model", model},
-                                    {"messages", {{{"role", "user"}, {"content", kCoherenceQuestion}}}},
-                                    {"reasoning_effort", "low"},
-                                    {"temperature", 0},
-                                    {"max_tokens", kCoherenceTokens},
-                                    {"stream", true}};
+  const Json body{{"model", model},
+                  {"messages", {{{"role", "user"}, {"content", kCoherenceQuestion}}}},
+                  {"reasoning_effort", "low"},
+                  {"temperature", 0},
+                  {"max_tokens", kCoherenceTokens},
+                  {"stream", true}};
   Coherence coherence;
   HttpClient client(endpoint, timeout_seconds);
   const auto ask_once = [&]() -> boost::asio::awaitable<void> {

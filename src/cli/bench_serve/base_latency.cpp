@@ -12,7 +12,6 @@ namespace nibble::cli {
 namespace {
 
 namespace asio = boost::asio;
-using Json = nlohmann::ordered_json;
 
 std::string body_of(const Workload& workload) {
   Json body{{"model", workload.model}, {"max_tokens", 1}, {"stream", true}};

@@ -1,5 +1,4 @@
-#include "cli/bench_serve/bench_serve.h"
-
+// nibble bench serve: puts load on a server with the OpenAI API; measures latency and throughput.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +18,7 @@
 #include "cli/bench_serve/report.h"
 #include "cli/bench_serve/run_load.h"
 #include "cli/bench_serve/server_facts.h"
+#include "cli/command.h"
 #include "core/errors/error.h"
 #include "setup/machine/machine.h"
 

@@ -10,8 +10,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // With a leading space, each of these words is one token, also in the bundled model's vocabulary.
 constexpr const char* kWords[]{
     "time",    "year",     "people", "way",    "day",     "man",    "thing",  "woman", "life", "child",

@@ -25,7 +25,7 @@ class BenchConversation {
   // Returns the body of the next request: streamed, with usage, and with ignore_eos, so that servers which
   // support it generate exactly max_tokens. The prompt is token ids for a completion. For a chat it is words
   // of one token each in gpt-oss's vocabulary, plus the chat template.
-  nlohmann::ordered_json next_body();
+  Json next_body();
   // Throws InputError if the next turn cannot repeat the answer.
   void add_answer(const AnswerText& answer);
 
@@ -36,9 +36,9 @@ class BenchConversation {
   const Workload* workload_;
   uint64_t index_;
   int num_sent_{0};
-  nlohmann::ordered_json ids_ = nlohmann::ordered_json::array();       // completions: the prompt
-  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chats: the prompt
-  std::string words_;                                                  // chat: the user's next message
+  Json ids_ = Json::array();       // completions: the prompt
+  Json messages_ = Json::array();  // chats: the prompt
+  std::string words_;              // chat: the user's next message
 };
 
 }  // namespace nibble::cli

@@ -17,7 +17,7 @@ int most_at_once(std::span<const TimedAnswer> answers) {
     changes.emplace_back(answer.sent, 1);
     changes.emplace_back(answer.ended, -1);
   }
-  std::sort(changes.begin(), changes.end());
+  std::ranges::sort(changes);
   int open = 0, most = 0;
   for (const auto& [time, change] : changes) most = std::max(most, open += change);
   return most;
@@ -65,7 +65,7 @@ std::optional<double> LoadSummary::interactivity() const {
 
 std::optional<Percentiles> percentiles_of(std::vector<double> samples) {
   if (samples.empty()) return std::nullopt;
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   const auto at = [&](double share) {
     const double rank = share * static_cast<double>(samples.size() - 1);
     const auto below = static_cast<size_t>(rank);

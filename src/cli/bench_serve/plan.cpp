@@ -8,14 +8,12 @@
 #include <filesystem>
 #include <random>
 
-#include "cli/measure/number_list.h"
+#include "cli/options.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kMostClients{1 << 16};
 constexpr RequestCount kRequests{10, true}, kWarmups{2, true};

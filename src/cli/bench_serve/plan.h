@@ -36,8 +36,7 @@ Endpoint endpoint_of(const BenchServeOptions& options);
 // Reads the trace file of --workload. Empty if --workload is missing or names a built-in workload.
 Trace trace_of(const BenchServeOptions& options);
 // Returns the whole workload except its model. `status`: status of the server, if the server is nibble.
-Workload workload_of(const BenchServeOptions& options, const Trace& trace,
-                     const std::optional<nlohmann::ordered_json>& status);
+Workload workload_of(const BenchServeOptions& options, const Trace& trace, const std::optional<Json>& status);
 // Return the values used for --prompt-tokens and --output-tokens. A named workload overrides the flags.
 std::string prompt_tokens_text(const BenchServeOptions& options);
 std::string output_tokens_text(const BenchServeOptions& options);

@@ -12,8 +12,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Column {
   const char* title;
   int width;
@@ -56,7 +54,7 @@ Json errors_json(const LoadSummary& summary) {
 // times count from the sending of their own request.
 Json requests_json(const std::vector<TimedAnswer>& answers) {
   const auto by_sent = [](const TimedAnswer& one, const TimedAnswer& other) { return one.sent < other.sent; };
-  const double start = std::min_element(answers.begin(), answers.end(), by_sent)->sent;
+  const double start = std::ranges::min_element(answers, by_sent)->sent;
   const auto in_ms = [](double seconds) { return std::round(seconds * 1e6) / 1e3; };
   Json list = Json::array();
   for (const TimedAnswer& answer : answers) {

@@ -39,13 +39,13 @@ struct BenchServeResult {
 struct BenchServeRun {
   std::vector<BenchServeResult> results;
   std::optional<RateBounds> bounds;  // result of a search for the highest rate
-  nlohmann::ordered_json server;     // members that describe the server: server_json()
+  Json server;                       // members that describe the server: server_json()
   Coherence coherence{};             // the answer to a question asked after the loads
 };
 
 std::string serve_markdown_header(const BenchServeSetup& setup);
 std::string serve_markdown_row(const BenchServeSetup& setup, const BenchServeResult& result);
 std::string serve_markdown_footer(const BenchServeSetup& setup, const BenchServeRun& run);
-nlohmann::ordered_json serve_json(const BenchServeSetup& setup, const BenchServeRun& run);
+Json serve_json(const BenchServeSetup& setup, const BenchServeRun& run);
 
 }  // namespace nibble::cli

@@ -6,8 +6,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json drafts_json(const Json& before, const Json& after) {
   const Json &from = before.at("engine"), &to = after.at("engine");
   if (!from.contains("drafts") || !to.contains("drafts")) return nullptr;  // an older version of nibble

@@ -13,14 +13,13 @@ namespace nibble::cli {
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
 // Returns nullopt if the server is not nibble or a proxy hides /status.json.
-std::optional<nlohmann::ordered_json> read_status(const Endpoint& endpoint, double timeout_seconds);
+std::optional<Json> read_status(const Endpoint& endpoint, double timeout_seconds);
 // Returns nullopt if `body` is not a status of nibble.
-std::optional<nlohmann::ordered_json> parse_status(const std::string& body);
+std::optional<Json> parse_status(const std::string& body);
 
 // Returns the members of a record that describe the server; null without a status. `before`, `after`: status
 // before and after the loads. Subtracts their counters to get the drafts and the steps of the loads; steps
 // are counted by how the backend launched them.
-nlohmann::ordered_json server_json(const std::optional<nlohmann::ordered_json>& before,
-                                   const std::optional<nlohmann::ordered_json>& after);
+Json server_json(const std::optional<Json>& before, const std::optional<Json>& after);
 
 }  // namespace nibble::cli

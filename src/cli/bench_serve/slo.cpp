@@ -14,8 +14,8 @@ bool Slo::is_met_by(const TimedAnswer& answer) const {
   // If no token was visible, the time to the end of the answer is an upper bound of the time to first token.
   const std::map<std::string, double> actual{
       {"ttft", times.ttft.value_or(times.e2e)}, {"tpot", times.tpot.value_or(0)}, {"e2e", times.e2e}};
-  return std::all_of(limits.begin(), limits.end(),
-                     [&](const auto& limit) { return actual.at(limit.first) <= limit.second; });
+  return std::ranges::all_of(limits,
+                             [&](const auto& limit) { return actual.at(limit.first) <= limit.second; });
 }
 
 Slo read_slo(std::string_view text, std::string_view origin) {
@@ -39,8 +39,7 @@ Slo read_slo(std::string_view text, std::string_view origin) {
 }
 
 double share_within(const Slo& slo, std::span<const TimedAnswer> answers) {
-  const auto met = std::count_if(answers.begin(), answers.end(),
-                                 [&](const auto& answer) { return slo.is_met_by(answer); });
+  const auto met = std::ranges::count_if(answers, [&](const auto& answer) { return slo.is_met_by(answer); });
   return static_cast<double>(met) / static_cast<double>(answers.size());
 }
 

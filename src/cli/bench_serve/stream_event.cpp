@@ -8,8 +8,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::optional<int64_t> integer(const Json& object, const char* name) {
   if (!object.contains(name) || !object[name].is_number_integer()) return std::nullopt;
   return object[name].get<int64_t>();

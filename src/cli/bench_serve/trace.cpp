@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "cli/bench_serve/lengths.h"
 #include "core/errors/error.h"
@@ -57,7 +56,7 @@ Trace read_trace(std::string_view text, const std::string& origin) {
     const std::string_view line = take_until(rest, '\n');
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}: line {}", origin, number);
-    const harmony::Json json = harmony::parse_json(line, place);
+    const Json json = harmony::parse_json(line, place);
     const Field field(json, place);
     trace.requests.push_back(read_trace_request(field));
     const bool has_time = field.find("timestamp").has_value();
@@ -67,7 +66,7 @@ Trace read_trace(std::string_view text, const std::string& origin) {
   }
   if (trace.requests.empty()) throw InputError("{}: contains no request", origin);
   const auto earlier = [](const auto& a, const auto& b) { return a.seconds < b.seconds; };
-  const double first = std::min_element(trace.requests.begin(), trace.requests.end(), earlier)->seconds;
+  const double first = std::ranges::min_element(trace.requests, earlier)->seconds;
   for (TraceRequest& request : trace.requests) request.seconds -= first;
   return trace;
 }

@@ -28,7 +28,7 @@ struct Workload {
   int vocab_size{kTextTokens};
   double temperature{1};
   uint64_t seed{0};
-  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // overrides members of the body
+  Json extra_body = Json::object();  // overrides members of the body
 };
 
 // Numbers of tokens in the prompt and in the answer that a request adds to its conversation.

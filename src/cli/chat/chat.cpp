@@ -1,8 +1,6 @@
-#include "cli/chat/chat.h"
-
+// nibble chat: a conversation in the terminal.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -16,6 +14,8 @@
 #include "cli/chat/line_editor.h"
 #include "cli/chat/local_answerer.h"
 #include "cli/chat/remote_answerer.h"
+#include "cli/command.h"
+#include "cli/options.h"
 #include "core/console/output.h"
 #include "core/errors/error.h"
 #include "setup/model/model.h"
@@ -164,14 +164,11 @@ int chat(const ChatOptions& options, const Settings& settings) {
 Action define_chat(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ChatOptions>();
   add_model(command, options->model)->required(false);
-  command
-      .add_option("--server", options->server,
-                  "talk to the server at URL (http://127.0.0.1:8080) instead of loading a model;\n"
-                  "MODEL is then what the server calls it [the first one that it lists]")
-      ->type_name("URL");
-  command
-      .add_option("--api-key", options->api_key, "key to send to the server [the variable NIBBLE_API_KEY]")
-      ->type_name("KEY");
+  add_value(command, "--server", "URL", options->server,
+            "talk to the server at URL (http://127.0.0.1:8080) instead of loading a model;\n"
+            "MODEL is then what the server calls it [the first one that it lists]");
+  add_value(command, "--api-key", "KEY", options->api_key,
+            "key to send to the server [the variable NIBBLE_API_KEY]");
   command.add_flag("--stats", options->shows_stats,
                    "print token counts and speed after each answer; /stats changes it");
   add_settings(command, settings,

@@ -21,7 +21,7 @@ std::string common_prefix(const std::vector<std::string>& words) {
 // Chooses among `words`, which all begin with `begun`. `after` is appended if only one word is left.
 Completion choose(std::vector<std::string> words, std::string_view begun, std::string_view after) {
   if (words.empty()) return {};
-  std::sort(words.begin(), words.end());
+  std::ranges::sort(words);
   std::string insert = common_prefix(words).substr(begun.size());
   if (words.size() == 1 && !words.front().ends_with('/')) insert += after;
   if (!insert.empty()) return {std::move(insert), {}};

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/console/output.h"
-#include "core/errors/error.h"
 #include "core/program/log.h"
 
 namespace nibble::cli {

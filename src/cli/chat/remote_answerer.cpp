@@ -16,8 +16,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::chrono::milliseconds kPollForCtrlC{50};
 constexpr double kListSeconds{30}, kAnswerSeconds{86400};
 

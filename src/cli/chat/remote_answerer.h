@@ -27,7 +27,6 @@ class RemoteAnswerer final : public Answerer {
 
 // Returns the body of a request. Sampling settings with their default values are left out: the server's
 // defaults hold. Throws InputError for a setting that the API cannot carry.
-nlohmann::ordered_json chat_request(const std::string& model, const harmony::Chat& chat,
-                                    const Settings& settings);
+Json chat_request(const std::string& model, const harmony::Chat& chat, const Settings& settings);
 
 }  // namespace nibble::cli

@@ -1,12 +1,14 @@
-#include "cli/convert/convert.h"
+// nibble convert: writes a model as a GGUF file or a checkpoint folder.
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/convert/held_signals.h"
+#include "cli/command.h"
 #include "cli/convert/small_files.h"
 #include "core/console/output.h"
 #include "core/console/progress.h"
@@ -45,6 +47,30 @@ struct ConvertOptions {
 GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
+
+// Defers SIGINT and SIGTERM while this object exists, so that unfinished files can be removed first. Must be
+// constructed before threads are started, because new threads inherit the blocked signals. A pending signal
+// that take() has not consumed has its usual effect in the destructor.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    sigaddset(&held_, SIGINT);
+    sigaddset(&held_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held_, &previous_);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  int take() {  // returns the number of a pending signal and consumes it; 0 if no signal is pending
+    const timespec at_once{};
+    return std::max(0, sigtimedwait(&held_, nullptr, &at_once));
+  }
+
+ private:
+  sigset_t held_, previous_;
+};
 
 // Thrown from the progress callback after ctrl-C or SIGTERM, so that destructors remove unfinished files.
 struct Interrupted {

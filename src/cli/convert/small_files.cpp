@@ -24,7 +24,7 @@ constexpr const char* kOthers[]{kGeneration, "tokenizer_config.json", "special_t
 std::string generation_config(const Gguf& gguf, const std::string& vocabulary) {
   const Tokenizer tokenizer = Tokenizer::from_json(vocabulary, gguf.files[0].string());
   if (!tokenizer.special("<|return|>") || !tokenizer.special("<|call|>")) return {};
-  nlohmann::ordered_json config;
+  Json config;
   if (const auto begin = tokenizer.special("<|startoftext|>")) config["bos_token_id"] = *begin;
   config["do_sample"] = true;  // sample from the model's own distribution, as OpenAI recommends
   config["eos_token_id"] = harmony::stop_tokens(tokenizer);

@@ -54,7 +54,7 @@ Table table_of(const std::vector<StateDifference>& differences, double tolerance
   for (const StateDifference& difference : differences) {
     const auto [layer, operation] = place_of(difference.name);
     if (table.layers.empty() || table.layers.back().first != layer) table.layers.push_back({layer, {}});
-    auto column = std::find(table.operations.begin(), table.operations.end(), operation);
+    auto column = std::ranges::find(table.operations, operation);
     if (column == table.operations.end()) column = table.operations.insert(column, operation);
     std::vector<std::string>& cells = table.layers.back().second;
     cells.resize(std::max(cells.size(), static_cast<size_t>(column - table.operations.begin()) + 1));
@@ -72,8 +72,7 @@ std::vector<StateDifference> compare_states(const States& a, const States& b) {
                      a.tokens.size(), b.tokens.size());
   std::vector<StateDifference> differences;
   for (const State& of_a : a.states) {
-    const auto of_b = std::find_if(b.states.begin(), b.states.end(),
-                                   [&](const State& state) { return state.name == of_a.name; });
+    const auto of_b = std::ranges::find(b.states, of_a.name, &State::name);
     if (of_b == b.states.end()) continue;
     if (of_a.values.size() != of_b->values.size())
       throw InputError("the two runs are not comparable: {} has {} and {} values", of_a.name,

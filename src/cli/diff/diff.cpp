@@ -1,17 +1,16 @@
-#include "cli/diff/diff.h"
-
+// nibble diff: finds the first layer and operation in which two backends, formats or builds differ.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/diff/compare.h"
 #include "cli/diff/states.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 #include "core/errors/error.h"
 #include "setup/model/model.h"
 #include "setup/model/tokenizer.h"
@@ -114,24 +113,15 @@ int diff(const DiffOptions& options, const Settings& settings) {
 Action define_diff(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<DiffOptions>();
   add_model(command, options->model);
-  command
-      .add_option("-n,--tokens", options->num_tokens,
-                  "number of random tokens, the same every time [32]; or -p")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostTokens));
-  command.add_option("-p,--prompt", options->prompt, "a text instead of random tokens")
-      ->type_name("TEXT")
+  add_number(command, "-n,--tokens", "N", options->num_tokens, 1, kMostTokens,
+             "number of random tokens, the same every time [32]; or -p");
+  add_value(command, "-p,--prompt", "TEXT", options->prompt, "a text instead of random tokens")
       ->excludes("--tokens");
-  command
-      .add_option("--against", options->against, "compare with this file of --save, not with the reference")
-      ->type_name("FILE");
-  command.add_option("--save", options->save, "write what was computed to a safetensors file")
-      ->type_name("FILE");
-  command
-      .add_option("--tolerance", options->tolerance,
-                  fmt::format("largest relative error that is no difference [{:g}]", kDefaultTolerance))
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0));
+  add_value(command, "--against", "FILE", options->against,
+            "compare with this file of --save, not with the reference");
+  add_value(command, "--save", "FILE", options->save, "write what was computed to a safetensors file");
+  add_number(command, "--tolerance", "X", options->tolerance, 0.0, 1.0,
+             fmt::format("largest relative error that is no difference [{:g}]", kDefaultTolerance));
   command.add_flag(
       "--by-layer", options->by_layer,
       "compare the logits after each layer: for every backend, but loads the model for each layer");

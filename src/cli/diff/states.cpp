@@ -68,8 +68,7 @@ States states_by_operation(Backend& backend, const BackendOptions& room, std::ve
       // now `values` is the stream before the operation; empty for the first operation
       std::swap(stream, result.values);
       if (result.values.empty()) result.values.resize(stream.size());
-      std::transform(stream.begin(), stream.end(), result.values.begin(), result.values.begin(),
-                     std::minus<>());
+      std::ranges::transform(stream, result.values.begin(), result.values.begin(), std::minus<>());
     }
     all.states.push_back({name_of(result), std::move(result.values)});
   }
@@ -102,8 +101,7 @@ void write_states(const std::filesystem::path& path, const States& states) {
       writer.append(std::as_bytes(std::span(states.tokens)));
       continue;
     }
-    const auto state = std::find_if(states.states.begin(), states.states.end(),
-                                    [&](const State& of) { return of.name == entry.name; });
+    const auto state = std::ranges::find(states.states, entry.name, &State::name);
     writer.append(std::as_bytes(std::span(state->values)));
   }
   writer.finish();

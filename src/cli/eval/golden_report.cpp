@@ -8,8 +8,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string of_text(int part, int whole) { return fmt::format("{} of {}", part, whole); }
 
 std::string greedy_text(const GoldenDifference& difference) {

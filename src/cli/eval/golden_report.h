@@ -11,7 +11,7 @@ namespace nibble::cli {
 
 void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
                         std::string_view backend);
-nlohmann::ordered_json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
-                                   std::string_view backend);
+Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                 std::string_view backend);
 
 }  // namespace nibble::cli

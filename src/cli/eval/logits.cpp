@@ -6,14 +6,14 @@
 namespace nibble::cli {
 
 double log_sum_exp(std::span<const float> logits) {
-  const double max = *std::max_element(logits.begin(), logits.end());
+  const double max = *std::ranges::max_element(logits);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - max);
   return max + std::log(sum);
 }
 
 TokenId likeliest(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
 
 double kl_divergence(std::span<const float> p, std::span<const float> q) {

@@ -13,8 +13,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Task read_task(const Json& line) {
   Task task;
   task.id = line.at("id").get<std::string>();

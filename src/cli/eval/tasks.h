@@ -1,7 +1,6 @@
 // Accuracy on task files: prompts with exact answers, run through the engine like a chat.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>

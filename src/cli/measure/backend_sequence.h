@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "backend/backend.h"
 #include "core/tokens/token.h"

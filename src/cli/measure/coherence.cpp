@@ -35,13 +35,12 @@ std::vector<TokenId> continue_greedily(BackendSequence& sequence, std::span<cons
                                        const std::vector<TokenId>& stops) {
   TokenId next{};
   const auto take_likeliest = [&](int, std::span<const float> logits) {
-    next = static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    next = static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
   };
   sequence.feed(prompt.first(prompt.size() - 1));
   sequence.feed(prompt.last(1), take_likeliest);
   std::vector<TokenId> answer;
-  while (std::ssize(answer) < kCoherenceTokens &&
-         std::find(stops.begin(), stops.end(), next) == stops.end()) {
+  while (std::ssize(answer) < kCoherenceTokens && std::ranges::find(stops, next) == stops.end()) {
     answer.push_back(next);
     sequence.feed(std::span(&answer.back(), 1), take_likeliest);
   }
@@ -76,7 +75,7 @@ Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, 
   try {  // a missing vocabulary must not stop a benchmark
     const Tokenizer tokenizer = open_tokenizer(model.source, places);
     const std::vector<TokenId> prompt = question_tokens(tokenizer);
-    if (*std::max_element(prompt.begin(), prompt.end()) >= model.config.vocab)
+    if (*std::ranges::max_element(prompt) >= model.config.vocab)
       return {std::nullopt, "the vocabulary is not the model's"};
     const int num_pages = num_pages_for(static_cast<int>(prompt.size()) + kCoherenceTokens);
     if (2 * num_pages > room.num_pages)  // num_pages for each kind of layer
@@ -98,7 +97,7 @@ std::string coherence_line(const Coherence& coherence) {
                      is_right(*coherence.answer) ? "right" : "DOUBTFUL", kCoherenceQuestion, shown);
 }
 
-nlohmann::ordered_json to_json(const Coherence& coherence) {
+Json to_json(const Coherence& coherence) {
   if (!coherence.answer) return nullptr;
   return {{"question", kCoherenceQuestion},
           {"answer", *coherence.answer},

@@ -30,6 +30,6 @@ Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, 
 
 // Returns a line of a Markdown list; empty without answer and reason.
 std::string coherence_line(const Coherence& coherence);
-nlohmann::ordered_json to_json(const Coherence& coherence);
+Json to_json(const Coherence& coherence);
 
 }  // namespace nibble::cli

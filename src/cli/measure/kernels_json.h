@@ -8,8 +8,8 @@
 
 namespace nibble::cli {
 
-inline nlohmann::ordered_json kernels_json(std::span<const KernelChoice> kernels) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+inline Json kernels_json(std::span<const KernelChoice> kernels) {
+  Json rows = Json::array();
   for (const KernelChoice& row : kernels)
     rows.push_back({{"operation", name(row.operation)},
                     {"weights", row.weights},

@@ -8,8 +8,8 @@
 namespace nibble::cli {
 
 template <typename T>
-nlohmann::ordered_json or_null(const std::optional<T>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
 }
 
 }  // namespace nibble::cli

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/errors/error.h"
 #include "core/text/take_until.h"
@@ -114,8 +113,7 @@ std::string preset_names() {
 std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head) {
   std::string_view chosen = preset;
   const std::string_view name = take_until(chosen, ':');
-  const auto* const row = std::find_if(std::begin(kPresets), std::end(kPresets),
-                                       [&](const PresetRow& known) { return known.name == name; });
+  const auto* const row = std::ranges::find(kPresets, name, &PresetRow::name);
   if (row == std::end(kPresets)) throw InputError("--preset '{}': expected one of {}", name, preset_names());
   std::vector<PresetRun> all = runs_of(row->sizes()), runs;
   if (chosen.empty()) {
@@ -125,8 +123,7 @@ std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head)
   }
   while (!chosen.empty()) {
     const std::string_view wanted = take_until(chosen, ',');
-    const auto run =
-        std::find_if(all.begin(), all.end(), [&](const PresetRun& known) { return known.name == wanted; });
+    const auto run = std::ranges::find(all, wanted, &PresetRun::name);
     std::vector<std::string_view> names;
     for (const PresetRun& known : all) names.push_back(known.name);
     if (run == all.end())
@@ -177,8 +174,7 @@ std::string plan_text(std::span<const PresetRun> runs, std::span<const std::opti
     text += fmt::format("| {:<17} | {:<37} | {:>8} |\n", runs[n].name, runs[n].what,
                         seconds[n] ? run_time_text(*seconds[n]) : "unknown");
   }
-  const bool are_known =
-      std::all_of(seconds.begin(), seconds.end(), [](const auto& s) { return s.has_value(); });
+  const bool are_known = std::ranges::all_of(seconds, [](const auto& s) { return s.has_value(); });
   return text + (are_known
                      ? fmt::format("\n{} in all, and the model is loaded {} time{}.\n", run_time_text(sum),
                                    runs.size(), runs.size() == 1 ? "" : "s")

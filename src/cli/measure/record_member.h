@@ -14,17 +14,17 @@ struct RecordMember {
 };
 
 // Returns null for a member that the record lacks; older records lack some.
-inline nlohmann::ordered_json value_at(const nlohmann::ordered_json& record, const char* pointer) {
-  const nlohmann::ordered_json::json_pointer place(pointer);
-  return record.contains(place) ? record.at(place) : nlohmann::ordered_json();
+inline Json value_at(const Json& record, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  return record.contains(place) ? record.at(place) : Json();
 }
 
-inline std::string text_of(const nlohmann::ordered_json& value) {
+inline std::string text_of(const Json& value) {
   return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 // Returns the file name of the model: its folder may differ between machines.
-inline std::string model_of(const nlohmann::ordered_json& record) {
+inline std::string model_of(const Json& record) {
   return std::filesystem::path(text_of(value_at(record, "/model"))).filename().string();
 }
 

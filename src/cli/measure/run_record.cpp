@@ -1,7 +1,6 @@
 #include "cli/measure/run_record.h"
 
 #include <ctime>
-#include <optional>
 
 #include "cli/measure/kernels_json.h"
 #include "cli/measure/or_null.h"
@@ -10,8 +9,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const DeviceFacts& device) {
   return {{"name", device.name},

@@ -25,16 +25,16 @@ RunRecord record_of_run(const std::string& began, const std::string& command_lin
 
 std::string utc_now();  // "2026-11-22T02:36:02Z"
 
-nlohmann::ordered_json to_json(const Machine& machine);
+Json to_json(const Machine& machine);
 
 // Returns the members with which each record begins (records/README.md). Unknown values are null.
-nlohmann::ordered_json to_json(const RunRecord& record);
+Json to_json(const RunRecord& record);
 
 struct RunOutput {  // `table`: text to print; `record`: line for the file of --record (record_line())
   std::string table, record;
 };
 
 // Returns one line for a file of records. Bytes that are not UTF-8 (in paths) are replaced.
-std::string record_line(const nlohmann::ordered_json& record);
+std::string record_line(const Json& record);
 
 }  // namespace nibble::cli

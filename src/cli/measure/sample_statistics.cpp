@@ -21,8 +21,8 @@ constexpr size_t kEnoughToDoubt{3};
 // with three or more repetitions in records/cuda-bench.jsonl, five agree to four digits and none to five.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
-  return std::all_of(samples.begin(), samples.end(),
-                     [&](double sample) { return digits(sample) == digits(samples.front()); });
+  return std::ranges::all_of(samples,
+                             [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
 // Returns twice the number of pairs (x of a, y of b) with x > y, counting a pair with x = y as half a pair.
@@ -37,7 +37,7 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   double sum = 0;
   for (auto begin = all.begin(); begin != all.end();) {
     const auto end = std::upper_bound(begin, all.end(), *begin);
@@ -64,7 +64,7 @@ std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span
   std::vector<double> ratios;
   for (const double x : a)
     for (const double y : b) ratios.push_back(y / x);
-  std::sort(ratios.begin(), ratios.end());
+  std::ranges::sort(ratios);
   const auto is_rejected = [&](size_t k) {
     return chance_of(static_cast<double>(k), static_cast<double>(a.size()), static_cast<double>(b.size()),
                      0) < kNoiseChance;
@@ -103,7 +103,7 @@ SampleStatistics statistics_of(std::span<const double> samples) {
   statistics.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
 
   std::vector<double> sorted(samples.begin(), samples.end());
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const size_t middle = sorted.size() / 2;
   statistics.median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 

@@ -64,7 +64,7 @@ std::string name(const BenchTest& test) {
 
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths) {
-  std::sort(depths.begin(), depths.end());
+  std::ranges::sort(depths);
   depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
   std::vector<BenchTest> tests;
   for (const int depth : depths) {

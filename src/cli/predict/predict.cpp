@@ -1,14 +1,13 @@
-#include "cli/predict/predict.h"
-
-#include <CLI/CLI.hpp>
+// nibble predict: predicts speed and memory of a model from a cost model, for GPUs that may be absent here.
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
 
-#include "cli/measure/number_list.h"
+#include "cli/command.h"
 #include "cli/measure/preset.h"
 #include "cli/measure/run_record.h"
+#include "cli/options.h"
 #include "cli/predict/report.h"
 #include "core/errors/error.h"
 #include "kv/page_counts.h"
@@ -270,19 +269,13 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
 Action define_predict(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<PredictOptions>();
   add_model(command, options->model);
-  command
-      .add_option("--gpu", options->gpu,
-                  "the GPU, which need not be present: gb10, rtx5090, h200, sm_121, ...")
-      ->type_name("NAME")
+  add_value(command, "--gpu", "NAME", options->gpu,
+            "the GPU, which need not be present: gb10, rtx5090, h200, sm_121, ...")
       ->required();
-  command.add_option("--count", options->count, "number of these GPUs that share the model [1]")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-  command
-      .add_option("--sum-latency", options->sum_latency,
-                  "latency of an all-reduce of one row in microseconds, without transfer [NCCL's]")
-      ->type_name("US")
-      ->check(CLI::Range(0.0, 1e6))
+  add_number(command, "--count", "N", options->count, 1, 1024,
+             "number of these GPUs that share the model [1]");
+  add_number(command, "--sum-latency", "US", options->sum_latency, 0.0, 1e6,
+             "latency of an all-reduce of one row in microseconds, without transfer [NCCL's]")
       ->needs("--count");
   command
       .add_flag("--expert-parallel", options->expert_parallel,
@@ -294,18 +287,14 @@ Action define_predict(CLI::App& command, Settings& settings) {
   add_numbers(command, "--batch", options->batches, "number of sequences that decode together");
   add_numbers(command, "--replicas", options->replicas,
               "number of servers behind a gateway, with requests of -p tokens in and -n out");
-  const auto add_number = [&](const char* flag, int& value, const char* what, int least) {
-    command.add_option(flag, value, what)
-        ->type_name("N")
-        ->check(CLI::Range(least, kMaxPredictedTokens))
-        ->needs("--replicas");
-  };
-  add_number("--prefix-tokens", options->prefix_tokens, "length of the prefix that prompts share [0]", 0);
-  add_number("--prefixes", options->num_prefixes, "number of different prefixes, used equally often [1]", 1);
-  CLI::Option* preset = command
-                            .add_option("--preset", options->preset,
-                                        "only how long each run of this preset of bench would take")
-                            ->type_name("NAME");
+  add_number(command, "--prefix-tokens", "N", options->prefix_tokens, 0, kMaxPredictedTokens,
+             "length of the prefix that prompts share [0]")
+      ->needs("--replicas");
+  add_number(command, "--prefixes", "N", options->num_prefixes, 1, kMaxPredictedTokens,
+             "number of different prefixes, used equally often [1]")
+      ->needs("--replicas");
+  CLI::Option* preset = add_value(command, "--preset", "NAME", options->preset,
+                                  "only how long each run of this preset of bench would take");
   command.add_flag("--json", options->as_json, "one JSON object instead of the tables")->excludes(preset);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);

@@ -9,8 +9,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 void print_operations(const PredictedTest& test) {
   fmt::print("\n{}, microseconds per step{}\n\n", name(test),
              test.num_steps > 1 ? fmt::format(" (mean of {} steps)", test.num_steps) : "");

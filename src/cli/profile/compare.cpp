@@ -16,8 +16,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kProfileCompareFooter{R"(
 Measures nothing. A and B are files of 'nibble profile --json'; of a file with several profiles the last one counts. The first
 table has the parts of a step; "within the spread" marks a difference below two standard deviations of the repetitions. The second
@@ -71,9 +69,8 @@ std::vector<ComparedTime> rows_of(const Json& a, const Json& b, const char* list
   std::vector<ComparedTime> rows;
   const auto row_of = [&](const Json& of) -> ComparedTime& {
     const std::string part = of.value("part", ""), kernel = of.value("kernel", "");
-    const auto found = std::find_if(rows.begin(), rows.end(), [&](const ComparedTime& row) {
-      return row.part == part && row.kernel == kernel;
-    });
+    const auto found = std::ranges::find_if(
+        rows, [&](const ComparedTime& row) { return row.part == part && row.kernel == kernel; });
     return found != rows.end() ? *found : rows.emplace_back(ComparedTime{part, kernel, {}, {}, {}, {}});
   };
   for (const Json& of : value_at(a, list)) {
@@ -138,7 +135,7 @@ std::string table_of_parts(const Json& a, const Json& b) {
 std::string table_of_kernels(const Json& a, const Json& b) {
   std::vector<ComparedTime> rows = rows_of(a, b, "/kernel_times");
   if (rows.empty()) return "";
-  std::stable_sort(rows.begin(), rows.end(), [](const ComparedTime& one, const ComparedTime& other) {
+  std::ranges::stable_sort(rows, [](const ComparedTime& one, const ComparedTime& other) {
     return std::abs(one.difference()) > std::abs(other.difference());
   });
   std::string table = '\n' + head("kernel");
@@ -161,7 +158,7 @@ std::string formats_that_differ(const Json& a, const Json& b) {
   std::vector<std::string> seen;
   for (const Json& row : value_at(a, "/kernels")) {
     const std::string operation = row.value("operation", "");
-    if (std::find(seen.begin(), seen.end(), operation) != seen.end()) continue;
+    if (std::ranges::find(seen, operation) != seen.end()) continue;
     seen.push_back(operation);
     const std::string of_a = rows_text(a, operation), of_b = rows_text(b, operation);
     if (of_a != of_b) lines += fmt::format("- {}: {} in A, {} in B\n", operation, of_a, of_b);
@@ -185,8 +182,8 @@ bool has_time(const Json& row) {
 
 bool is_profile(const Json& json) {
   const Json parts = value_at(json, "/parts"), kernels = value_at(json, "/kernel_times");
-  return parts.is_array() && !parts.empty() && std::all_of(parts.begin(), parts.end(), has_time) &&
-         std::all_of(kernels.begin(), kernels.end(), has_time);
+  return parts.is_array() && !parts.empty() && std::ranges::all_of(parts, has_time) &&
+         std::ranges::all_of(kernels, has_time);
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace nibble::cli {
 
 // Reads the last profile in a file of `nibble profile --json`. Profiles of other engines need only "parts"
 // with "part" and "us". Throws InputError for anything else.
-nlohmann::ordered_json read_profile_file(const std::filesystem::path& path);
+Json read_profile_file(const std::filesystem::path& path);
 
 // Returns Markdown tables of parts and kernels, and a list of other differences (commit, machine, formats).
 // Throws an InputError that names the first difference if the steps differ (model, tokens, depth, sequences).
-std::string compare_profiles(const std::string& name_a, const nlohmann::ordered_json& a,
-                             const std::string& name_b, const nlohmann::ordered_json& b);
+std::string compare_profiles(const std::string& name_a, const Json& a, const std::string& name_b,
+                             const Json& b);
 
 Action define_profile_compare(CLI::App& command, Settings& settings);
 

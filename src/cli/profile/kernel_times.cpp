@@ -24,16 +24,15 @@ struct Launches {
 
 Launches& find_or_add(std::vector<Launches>& all, const TimedWork& work, size_t num_steps) {
   const size_t part = part_of(work);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Launches& launches) {
-    return launches.kernel == work.name && launches.part == part;
-  });
+  const auto found = std::ranges::find_if(
+      all, [&](const Launches& launches) { return launches.kernel == work.name && launches.part == part; });
   if (found != all.end()) return *found;
   return all.emplace_back(Launches{work.name, part, std::vector<double>(num_steps), {}});
 }
 
 // Returns the smallest sample that at least 99 % of the samples do not exceed.
 double p99(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   return samples[static_cast<size_t>(std::ceil(0.99 * static_cast<double>(samples.size()))) - 1];
 }
 
@@ -123,8 +122,8 @@ std::string kernel_table(std::span<const KernelTime> kernels, double read_bandwi
   return table + halves_of_experts(kernels);
 }
 
-nlohmann::ordered_json to_json(std::span<const KernelTime> kernels, double read_bandwidth) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json to_json(std::span<const KernelTime> kernels, double read_bandwidth) {
+  Json rows = Json::array();
   for (const KernelTime& kernel : kernels)
     rows.push_back({{"kernel", kernel.kernel},
                     {"part", kernel.part},

@@ -35,6 +35,6 @@ std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> rep
 // experts have kernels, a line below gives the ratios of their times and of their bytes.
 std::string kernel_table(std::span<const KernelTime> kernels, double read_bandwidth, double step);
 
-nlohmann::ordered_json to_json(std::span<const KernelTime> kernels, double read_bandwidth);
+Json to_json(std::span<const KernelTime> kernels, double read_bandwidth);
 
 }  // namespace nibble::cli

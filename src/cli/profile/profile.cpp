@@ -1,20 +1,19 @@
 #include "cli/profile/profile.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <optional>
 
+#include "cli/command.h"
 #include "cli/measure/backend_sequence.h"
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 #include "cli/profile/compare.h"
 #include "cli/profile/kernel_times.h"
 #include "cli/profile/parts.h"
-#include "core/errors/check.h"
 #include "core/errors/error.h"
 #include "core/files/new_file.h"
 #include "core/system/clock.h"
@@ -30,8 +29,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kProfileFooter{R"(
 Repeats one step: -s sequences with -d tokens each in the KV cache get -p new tokens each (1: decode). On a GPU each launch
@@ -337,22 +334,18 @@ std::string chrome_trace(std::span<const TimedWork> work) {
 Action define_profile(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ProfileOptions>();
   add_model(command, options->model)->required(false);  // optional, because `profile compare` has no MODEL
-  const auto add_number = [&](const char* flag, int& number, const char* what, int least, int most) {
-    command.add_option(flag, number, fmt::format("{} [{}]", what, number))
-        ->type_name("N")
-        ->check(CLI::Range(least, most));
+  const auto add_count = [&](const char* flag, int& number, const char* what, int least, int most) {
+    add_number(command, flag, "N", number, least, most, fmt::format("{} [{}]", what, number));
   };
-  add_number("-p,--prompt-length", options->num_tokens, "new tokens of each sequence in the step", 1,
-             1 << 20);
-  add_number("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
-  add_number("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
-  add_number("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
-  add_number("--warmup", options->num_warmups, "untimed steps before these", 0, 1000);
-  command.add_option("--temperature", options->temperature, "sampling temperature [0: the likeliest token]")
-      ->type_name("T")
-      ->check(CLI::Range(0.0, 2.0));
-  command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
-      ->type_name("FILE");
+  add_count("-p,--prompt-length", options->num_tokens, "new tokens of each sequence in the step", 1, 1 << 20);
+  add_count("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
+  add_count("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
+  add_count("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
+  add_count("--warmup", options->num_warmups, "untimed steps before these", 0, 1000);
+  add_number(command, "--temperature", "T", options->temperature, 0.0, 2.0,
+             "sampling temperature [0: the likeliest token]");
+  add_value(command, "--trace", "FILE", options->trace,
+            "write one step in the format of Chrome's trace viewer");
   command.add_flag("--kernels", options->by_kernel,
                    "a second table by kernel: launches, their median and 99th percentile, bytes, FLOP/s");
   command.add_flag("--json", options->as_json, "one JSON object instead of the table");

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backend/timed_work.h"
-#include "cli/command.h"
 #include "cli/measure/plausibility.h"
 #include "model/ops.h"
 
@@ -42,7 +41,5 @@ std::vector<std::string> contradictions(const std::vector<PartTime>& parts, doub
 
 // Returns a trace for Chrome's trace viewer, with an event per piece of work.
 std::string chrome_trace(std::span<const TimedWork> work);
-
-Action define_profile(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -52,10 +52,10 @@ Given split_flag(const std::string& argument) {
   }
   if (const size_t dot = given.name.find('.'); dot != std::string::npos) {
     given.path = given.name.substr(dot + 1);
-    std::replace(given.path.begin(), given.path.end(), '-', '_');
+    std::ranges::replace(given.path, '-', '_');
     given.name.resize(dot);
   }
-  if (given.name.starts_with("--")) std::replace(given.name.begin(), given.name.end(), '_', '-');
+  if (given.name.starts_with("--")) std::ranges::replace(given.name, '_', '-');
   return given;
 }
 
@@ -66,7 +66,7 @@ Rows rows_of(const std::string& name) {
   for (const StartFlagGroup& group : start_flag_groups())
     for (const StartFlag& row : group.flags) {
       const Texts names = split(row.names, ' ');
-      if (std::find(names.begin(), names.end(), name) != names.end()) rows.push_back(&row);
+      if (std::ranges::find(names, name) != names.end()) rows.push_back(&row);
     }
   return rows;
 }

@@ -1,7 +1,6 @@
 // Values of other engines' flags: patterns, numbers such as 32k, lists, and members of a JSON object.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -14,7 +14,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Visit = std::function<void(const Json&)>;
 
 void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {

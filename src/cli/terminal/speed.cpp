@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "core/text/bytes_text.h"
-#include "model/ops.h"
 
 namespace nibble::cli {
 namespace {

@@ -14,8 +14,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Returns the enumerator's name: "kExpertsUp" for "experts up", "kBf16" for "BF16".
 std::string enumerator(std::string_view name) {
   std::string text = "k";
@@ -45,8 +43,7 @@ std::string operation_text(Operation operation, const std::vector<KernelTrial>& 
   std::map<std::pair<int, std::string>, const KernelTrial*> cells;
   for (const KernelTrial& trial : trials) {
     if (trial.operation != operation) continue;
-    if (std::find(kernels.begin(), kernels.end(), trial.kernel) == kernels.end())
-      kernels.push_back(trial.kernel);
+    if (std::ranges::find(kernels, trial.kernel) == kernels.end()) kernels.push_back(trial.kernel);
     rows.insert(trial.num_rows);
     cells[{trial.num_rows, trial.kernel}] = &trial;
   }
@@ -101,8 +98,8 @@ std::string table_rows_text(const KernelTrials& trials, const std::string& recor
     const auto is_same_kernel = [&](const KernelChoice& other) {
       return other.operation == row.operation && other.kernel == row.kernel;
     };
-    const auto chosen = std::find_if(trials.chosen.begin(), trials.chosen.end(), is_same_kernel);
-    if (std::find(trials.chosen.begin(), trials.chosen.end(), row) == trials.chosen.end())
+    const auto chosen = std::ranges::find_if(trials.chosen, is_same_kernel);
+    if (std::ranges::find(trials.chosen, row) == trials.chosen.end())
       now = chosen == trials.chosen.end()
                 ? "  // now: absent"
                 : fmt::format("  // now: {}, {}", chosen->from_rows, bound_text(chosen->to_rows));

@@ -1,8 +1,7 @@
-#include "cli/tune/tune.h"
-
+// nibble tune: finds the fastest thread count and work sizes on this CPU, and stores them for all commands.
+// On a GPU, prints the fastest kernel for each number of rows (tune/kernels.h).
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -10,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/measure/number_list.h"
+#include "cli/command.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 #include "cli/tune/kernels.h"
 #include "core/errors/error.h"
 #include "core/threads/thread_pool.h"
@@ -80,7 +80,7 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
-    std::sort(ratios.begin(), ratios.end());
+    std::ranges::sort(ratios);
     const double low_ratio = ratios[ratios.size() / 5];  // four of five rounds reach this ratio
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
@@ -116,7 +116,7 @@ std::vector<int> thread_counts() {  // numbers of threads to try; the first is t
   const int all = num_usable_cores();
   std::vector<int> counts{all};
   for (const int count : {all - 1, all * 3 / 4, all / 2, all / 4})
-    if (count >= 1 && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
+    if (count >= 1 && std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
   return counts;
 }
 
@@ -187,8 +187,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   std::vector<TunedValue> tuned_values{
       {"panel_rows", &cpu::CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
-  const auto many = std::find_if(kernels.begin(), kernels.end(),
-                                 [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
+  const auto many =
+      std::ranges::find_if(kernels, [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // tune the number of tokens from which on this kernel runs
     // Test with kFewTokens: from a prompt of 64 tokens, each expert gets only a few.
     std::vector<int> values{many->from_rows};
@@ -211,14 +211,11 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
 Action define_tune(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<TuneOptions>();
   add_model(command, options->model);
-  command
-      .add_option("-r,--rounds", options->num_rounds,
-                  fmt::format("number of times that each value is measured [{}]", options->num_rounds))
-      ->type_name("N")
-      ->check(CLI::Range(1, 100));
+  add_number(command, "-r,--rounds", "N", options->num_rounds, 1, 100,
+             fmt::format("number of times that each value is measured [{}]", options->num_rounds));
   add_numbers(command, "--rows", options->rows, "on a GPU: numbers of rows at which to time the kernels");
-  command.add_option("--record", options->record, "on a GPU: append the measurements to FILE as a JSON line")
-      ->type_name("FILE");
+  add_value(command, "--record", "FILE", options->record,
+            "on a GPU: append the measurements to FILE as a JSON line");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kTuneFooter);
   return [options, &settings, &command] { return tune(*options, settings, command_line(command)); };

@@ -12,8 +12,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 bool has_prompts(const Json& json) {
   return json.is_object() && json.contains("tolerance") && json.contains("prompts") &&
          json["prompts"].is_array();

@@ -10,12 +10,9 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::optional<ProbeFinding::Result> result_named(const Json& json) {
   if (!json.is_string()) return std::nullopt;
-  const auto found =
-      std::find(std::begin(kProbeResults), std::end(kProbeResults), json.get_ref<const std::string&>());
+  const auto found = std::ranges::find(kProbeResults, json.get_ref<const std::string&>());
   if (found == std::end(kProbeResults)) return std::nullopt;
   return static_cast<ProbeFinding::Result>(found - std::begin(kProbeResults));
 }

@@ -23,9 +23,9 @@ struct ProbeVerdict {
 };
 
 // The child process writes probe_json() to stdout; its parent calls probe_verdict_of().
-nlohmann::ordered_json probe_json(std::string_view probe, const ProbeFinding& finding);
+Json probe_json(std::string_view probe, const ProbeFinding& finding);
 ProbeVerdict probe_verdict_of(const ChildResult& child);
 
-nlohmann::ordered_json probe_verdict_json(std::string_view probe, const ProbeVerdict& verdict);
+Json probe_verdict_json(std::string_view probe, const ProbeVerdict& verdict);
 
 }  // namespace nibble::cli

@@ -14,7 +14,6 @@
 namespace nibble::cli {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 Json report_json(const Machine& machine, Json probes, Json kernels) {
   return {{"date", utc_now()},

@@ -10,12 +10,11 @@
 namespace nibble::cli {
 
 // Returns the report of nibble verify. `probes`, `kernels`: arrays with one verdict per probe and per kernel.
-nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_json probes,
-                                   nlohmann::ordered_json kernels);
+Json report_json(const Machine& machine, Json probes, Json kernels);
 
-std::string report_text(const nlohmann::ordered_json& report);
+std::string report_text(const Json& report);
 
 // Writes the report to verified_path(). Returns the reason of a failure, otherwise empty.
-std::string keep_report(const DeviceFacts& device, const nlohmann::ordered_json& report);
+std::string keep_report(const DeviceFacts& device, const Json& report);
 
 }  // namespace nibble::cli

@@ -12,7 +12,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
 Json finding_fields(const KernelFinding& finding) {

@@ -36,7 +36,6 @@ std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answer
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);
 Verdict verdict_of(const ChildResult& child);
 
-nlohmann::ordered_json verdict_json(std::string_view backend, std::string_view kernel,
-                                    const Verdict& verdict);
+Json verdict_json(std::string_view backend, std::string_view kernel, const Verdict& verdict);
 
 }  // namespace nibble::cli

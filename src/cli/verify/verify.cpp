@@ -1,9 +1,7 @@
-#include "cli/verify/verify.h"
-
+// nibble verify: probes this machine's device and checks all rows of its kernel tables in separate processes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
+#include "cli/options.h"
 #include "cli/verify/child_process.h"
 #include "cli/verify/golden_check.h"
 #include "cli/verify/probe_verdict.h"
@@ -30,7 +30,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
 constexpr const char* kVerifyFooter{R"(
@@ -284,26 +283,20 @@ int verify(const VerifyOptions& options, const Settings& settings) {
 
 Action define_verify(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<VerifyOptions>();
-  command.add_option("--backend", settings.backend, "backend to check [all that can be checked here]")
-      ->type_name("NAME");
-  command.add_option("--row", options->row, "only this row, in this process: for a debugger or a sanitizer")
-      ->type_name("NAME");
-  command.add_option("--probe", options->probe, "only this probe, in this process")
-      ->type_name("NAME")
+  add_value(command, "--backend", "NAME", settings.backend,
+            "backend to check [all that can be checked here]");
+  add_value(command, "--row", "NAME", options->row,
+            "only this row, in this process: for a debugger or a sanitizer");
+  add_value(command, "--probe", "NAME", options->probe, "only this probe, in this process")
       ->excludes("--row");
-  command
-      .add_option("--model", options->model,
-                  "also compare the results of this model with golden data, if its folder has golden.json")
-      ->type_name("MODEL")
+  add_value(command, "--model", "MODEL", options->model,
+            "also compare the results of this model with golden data, if its folder has golden.json")
       ->excludes("--row", "--probe");
-  command.add_option("--golden", options->golden, "with --model: compare with these golden data")
-      ->type_name("FILE")
+  add_value(command, "--golden", "FILE", options->golden, "with --model: compare with these golden data")
       ->needs("--model");
-  command
-      .add_option("--json", options->json_file,
-                  "write the report as a JSON object to FILE, for an issue; without FILE to stdout, instead "
-                  "of the table")
-      ->type_name("[FILE]")
+  add_value(command, "--json", "[FILE]", options->json_file,
+            "write the report as a JSON object to FILE, for an issue; without FILE to stdout, instead "
+            "of the table")
       ->expected(0, 1);
   add_settings(command, settings, {SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kVerifyFooter);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <new>

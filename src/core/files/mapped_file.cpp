@@ -12,9 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/console/progress.h"
 #include "core/errors/error.h"

@@ -21,9 +21,8 @@ class RecentMap {
     const auto [at, is_new] = entries_.try_emplace(key, std::forward<Arguments>(arguments)...);
     at->second.last_use = ++num_uses_;
     if (entries_.size() > max_size_)
-      entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-        return a.second.last_use < b.second.last_use;
-      }));
+      entries_.erase(std::ranges::min_element(
+          entries_, [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
     return {at->second.value, is_new};
   }
   size_t size() const { return entries_.size(); }

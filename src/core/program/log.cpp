@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <memory>
-#include <string>
 
 #include "core/text/json.h"
 #include "core/text/json_text.h"

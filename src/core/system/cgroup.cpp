@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace nibble {

@@ -20,6 +20,8 @@
 
 namespace nibble {
 
+using Json = nlohmann::ordered_json;  // keeps the order of members
+
 // Allocates by operator new. If that fails, retries for 5 s, then throws std::bad_alloc.
 void* wait_for_json_memory(size_t bytes);
 

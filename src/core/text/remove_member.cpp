@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-void remove_member(nlohmann::ordered_json& object, std::string_view name) {
+void remove_member(Json& object, std::string_view name) {
   auto& members = object.get_ref<OrderedJsonObject&>();
   if (object.find(name) == object.end()) return;
   OrderedJsonObject kept;

@@ -8,6 +8,6 @@
 
 namespace nibble {
 
-void remove_member(nlohmann::ordered_json& object, std::string_view name);
+void remove_member(Json& object, std::string_view name);
 
 }  // namespace nibble

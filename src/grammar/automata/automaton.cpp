@@ -54,7 +54,7 @@ uint32_t Automaton::make_transition(uint32_t row, uint32_t character_class) {
 
 bool Automaton::can_complete(uint32_t row, uint32_t place) {
   const std::vector<uint32_t>& classes = alphabet_->decoder.classes_at(place);
-  return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
+  return std::ranges::any_of(classes, [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
 const RemainingLengths& Automaton::lengths() {

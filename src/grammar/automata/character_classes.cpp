@@ -18,7 +18,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       edges.push_back({range.first, set});
       edges.push_back({range.last + 1, set});
     }
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
+  std::ranges::sort(edges, [](const Edge& a, const Edge& b) { return a.at < b.at; });
 
   std::map<std::vector<uint32_t>, uint32_t> known;
   std::vector<uint32_t> active;  // the sets that contain `first`, sorted

@@ -57,10 +57,10 @@ void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
         }
         has_live = true;
         if (has_dead) break;
-        if (std::find(next.begin(), next.end(), derivative) != next.end()) continue;
+        if (std::ranges::find(next, derivative) != next.end()) continue;
         next.push_back(derivative);
         if (lengths_) num_missing = std::max(num_missing, lengths_->ends_from(derivative));
-        if (std::find(seen.begin(), seen.end(), derivative) == seen.end()) {
+        if (std::ranges::find(seen, derivative) == seen.end()) {
           has_new = true;
           seen.push_back(derivative);
         }

@@ -1,8 +1,6 @@
 #include "grammar/automata/decoder.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 
 #include "core/errors/check.h"
 #include "grammar/limits.h"
@@ -39,7 +37,7 @@ Decoder::Step Decoder::add(const Place& place) {
     if (step.kind() == Kind::kPlace)
       reachable.insert(reachable.end(), classes_at_[step.target()].begin(), classes_at_[step.target()].end());
   }
-  std::sort(reachable.begin(), reachable.end());
+  std::ranges::sort(reachable);
   reachable.erase(std::unique(reachable.begin(), reachable.end()), reachable.end());
   known_.emplace(hash, to_index(places_.size()));
   places_.push_back(place);
@@ -110,8 +108,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     // Control characters without a short escape such as \n are \u00XX, in lower case as JSON writers do.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
-      if (std::none_of(std::begin(kShort), std::end(kShort),
-                       [&](const auto& known) { return known.meaning == c; }))
+      if (std::ranges::none_of(kShort, [&](const auto& known) { return known.meaning == c; }))
         low[c / 16][static_cast<uint8_t>("0123456789abcdef"[c % 16])] = one(c);
     third['0'] = add(low[0]);
     third['1'] = add(low[1]);

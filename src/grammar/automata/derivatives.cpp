@@ -50,7 +50,7 @@ bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
 
 Expression Expressions::multiple_of(uint32_t divisor, uint32_t num_decimals) {
   const Multiple multiple{divisor, num_decimals};
-  auto known = std::find(multiples_.begin(), multiples_.end(), multiple);
+  auto known = std::ranges::find(multiples_, multiple);
   if (known == multiples_.end()) known = multiples_.insert(known, multiple);
   return make({.kind = Kind::kMultiple, .a = to_index(static_cast<size_t>(known - multiples_.begin()))});
 }

@@ -69,8 +69,7 @@ size_t Expressions::complete_all_of(Node& n, std::span<const Expression> parts) 
     n.max_length = std::min(n.max_length, p.max_length);
     depth = std::max<size_t>(depth, p.depth + size_t{1});
   }
-  n.may_be_empty =
-      !std::all_of(parts.begin(), parts.end(), [&](Expression part) { return continues_any(part); });
+  n.may_be_empty = !std::ranges::all_of(parts, [&](Expression part) { return continues_any(part); });
   return depth;
 }
 
@@ -250,19 +249,18 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const Expression bound = repeat(any_character_, min_length, max_length);
   if (bound != Expression::kAnything && !(bound == any_character_ && has_set)) flat.push_back(bound);
   if (is_union && flat.size() >= kManyAlternatives) join_literals(flat);
-  std::sort(flat.begin(), flat.end());
+  std::ranges::sort(flat);
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return neutral;
-  if (std::find(flat.begin(), flat.end(), absorbing) != flat.end()) return absorbing;
+  if (std::ranges::find(flat, absorbing) != flat.end()) return absorbing;
   if (flat.size() == 1) return flat[0];
   for (const Expression part : flat)
     if (node(part).kind == Kind::kNot &&
         std::binary_search(flat.begin(), flat.end(), static_cast<Expression>(node(part).a)))
       return absorbing;
-  const auto empty = std::find(flat.begin(), flat.end(), Expression::kEmptyText);
+  const auto empty = std::ranges::find(flat, Expression::kEmptyText);
   if (empty != flat.end() && !is_union) {
-    const bool all =
-        std::all_of(flat.begin(), flat.end(), [&](Expression part) { return accepts_empty(part); });
+    const bool all = std::ranges::all_of(flat, [&](Expression part) { return accepts_empty(part); });
     return all ? Expression::kEmptyText : Expression::kNothing;
   }
   return make({.kind = kind}, flat);
@@ -347,7 +345,7 @@ Expression Expressions::any_text_of(const std::vector<std::string>& texts) {
 Expression Expressions::any_text_of(std::vector<std::u32string> texts) {
   size_t longest = 0;
   for (const std::u32string& text : texts) longest = std::max(longest, text.size());
-  std::sort(texts.begin(), texts.end());
+  std::ranges::sort(texts);
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   if (texts.empty()) return Expression::kNothing;
   tries_.emplace_back(texts);

@@ -38,7 +38,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
       }
       targets.push_back(known->second.place);
     }
-    std::sort(targets.begin(), targets.end());
+    std::ranges::sort(targets);
     targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
     num_edges += targets.size() + 1;
     next.push_back(std::move(targets));
@@ -57,8 +57,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
     ends_.push_back(set);
     std::vector<bool> before(found.size());
     for (size_t place = 0; place < found.size(); ++place)
-      before[place] =
-          std::any_of(next[place].begin(), next[place].end(), [&](uint32_t to) { return set[to]; });
+      before[place] = std::ranges::any_of(next[place], [&](uint32_t to) { return set[to]; });
     set = std::move(before);
   }
 

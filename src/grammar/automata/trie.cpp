@@ -1,7 +1,5 @@
 #include "grammar/automata/trie.h"
 
-#include <algorithm>
-
 #include "grammar/limits.h"
 #include "text/utf8.h"
 

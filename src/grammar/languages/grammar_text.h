@@ -17,9 +17,8 @@ namespace nibble::grammar {
 // Returns the character with this code point, given as one to eight hexadecimal digits; nullopt for other
 // text.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
-  if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
-        return std::isxdigit(static_cast<unsigned char>(c));
-      }))
+  if (digits.empty() || digits.size() > 8 ||
+      !std::ranges::all_of(digits, [](char c) { return std::isxdigit(static_cast<unsigned char>(c)); }))
     return std::nullopt;
   const auto value = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
   return value <= kLastCodePoint ? std::optional(value) : std::nullopt;
@@ -45,7 +44,7 @@ class GrammarText {
   }
   template <typename Predicate>
   std::string_view take_while(const Predicate& is_part) {
-    const auto end = std::find_if_not(rest_.begin(), rest_.end(), is_part);
+    const auto end = std::ranges::find_if_not(rest_, is_part);
     const std::string_view taken = rest_.substr(0, static_cast<size_t>(end - rest_.begin()));
     skip(taken.size());
     return taken;
@@ -83,7 +82,7 @@ class GrammarText {
 
   [[noreturn]] void refuse(std::string_view why) const {
     const std::string_view before = whole_.substr(0, whole_.size() - rest_.size());
-    throw InputError("{}: line {}, at '{}': {}", what_, std::count(before.begin(), before.end(), '\n') + 1,
+    throw InputError("{}: line {}, at '{}': {}", what_, std::ranges::count(before, '\n') + 1,
                      one_line(rest_, 24), why);
   }
 

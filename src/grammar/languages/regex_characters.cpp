@@ -5,7 +5,6 @@
 #include "grammar/languages/grammar_text.h"
 #include "grammar/languages/regex_parser.h"
 #include "grammar/languages/unicode_property.h"
-#include "text/utf8.h"
 
 namespace nibble::grammar {
 namespace {

@@ -212,8 +212,7 @@ bool RegexParser::counts(uint32_t& min, uint32_t& max) {
   const std::string_view inside = rest_.substr(1, end - 1);
   const size_t comma = inside.find(',');
   const auto number = [&](std::string_view digits) -> std::optional<uint32_t> {
-    if (digits.empty() ||
-        !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    if (digits.empty() || !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
       return std::nullopt;
     uint64_t value = 0;
     for (const char digit : digits)

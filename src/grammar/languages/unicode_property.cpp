@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -65,7 +64,7 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
 
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel) {
   const auto is_plain = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
-  if (name.empty() || name.size() > 40 || !std::all_of(name.begin(), name.end(), is_plain)) return nullptr;
+  if (name.empty() || name.size() > 40 || !std::ranges::all_of(name, is_plain)) return nullptr;
   // PCRE2 ignores case and underscores, and so does the cache: spellings of a name must not fill memory.
   std::string key;
   for (const char c : name)

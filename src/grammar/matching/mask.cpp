@@ -88,8 +88,8 @@ void Matcher::try_long_content(const Item& item, const Content& content, std::sp
       continue;
     Item at = item;
     const std::string_view bytes = vocabulary_->tokenizer().bytes(token.token);
-    if (std::all_of(bytes.begin(), bytes.end(),
-                    [&](char byte) { return rows_.step(at, static_cast<uint8_t>(byte)).is_legal; }))
+    if (std::ranges::all_of(bytes,
+                            [&](char byte) { return rows_.step(at, static_cast<uint8_t>(byte)).is_legal; }))
       add_token(mask, token.token);
   }
 }
@@ -158,7 +158,7 @@ void Matcher::add_content(const Content& content, uint32_t slices, std::span<uin
 void Matcher::fill_mask(std::span<uint32_t> mask) {
   NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
                vocabulary_->num_mask_words());
-  std::fill(mask.begin(), mask.end(), 0);
+  std::ranges::fill(mask, 0);
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t row = rows_.last();

@@ -3,10 +3,8 @@
 // that may follow that text are computed once per walk, and only if needed.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "core/tokens/token_mask.h"
 #include "grammar/program/rows.h"

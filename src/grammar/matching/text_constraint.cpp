@@ -18,15 +18,14 @@ TextConstraint::TextConstraint(std::shared_ptr<Grammar> grammar, const Vocabular
 
 void TextConstraint::fill_mask(std::span<uint32_t> mask) {
   NIBBLE_CHECK(!has_ended_ && mask.size() >= num_words_, "{} words of {}", mask.size(), num_words_);
-  std::fill(mask.begin(), mask.end(), 0);
+  std::ranges::fill(mask, 0);
   matcher_.fill_mask(mask.first(num_words_));
   if (!matcher_.is_complete()) return;
   for (const TokenId token : end_tokens_) add_token(mask, token);
 }
 
 bool TextConstraint::ends_with(TokenId token) const {
-  return matcher_.is_complete() &&
-         std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end();
+  return matcher_.is_complete() && std::ranges::find(end_tokens_, token) != end_tokens_.end();
 }
 
 bool TextConstraint::accept(TokenId token) {

@@ -188,8 +188,8 @@ bool GrammarBuilder::derives_text(uint32_t id) {
         num_possible += does(member.value);
         num_required += member.is_required;
       }
-      const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
-                                          [&](const Undeclared& other) { return does(other.value); });
+      const bool has_others =
+          std::ranges::any_of(object.undeclared, [&](const Undeclared& other) { return does(other.value); });
       // Without a maximum, undeclared members count only once: all of them may have the same name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);

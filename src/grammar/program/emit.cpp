@@ -235,7 +235,7 @@ uint32_t GrammarBuilder::emit_object(const JsonObject& object, uint32_t next) {
     members.values.push_back(rule_of(member.value));
     is_required.push_back(member.is_required);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   std::vector<std::u32string> texts;
   for (const auto& [text, position] : names) {
     texts.push_back(text);
@@ -273,7 +273,7 @@ uint32_t GrammarBuilder::emit_object(const JsonObject& object, uint32_t next) {
 }
 
 uint32_t GrammarBuilder::trie_of(std::vector<std::u32string>& texts) {
-  std::sort(texts.begin(), texts.end());
+  std::ranges::sort(texts);
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   grammar_->tries.emplace_back(texts);
   return to_index(grammar_->tries.size() - 1);

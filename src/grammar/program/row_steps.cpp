@@ -57,7 +57,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
       if (!can_end(item.state, item.counter + counts)) return {};
     } else {
       const auto& classes = automaton.classes_at(item.state);
-      if (std::none_of(classes.begin(), classes.end(), [&](uint32_t c) {
+      if (std::ranges::none_of(classes, [&](uint32_t c) {
             const uint32_t next = automaton.next_class(item.state, c);
             return next != Automaton::kDead && can_end(next, item.counter + 1);
           }))

@@ -50,12 +50,10 @@ uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, C
     if (terminal.has_pattern && !automaton.lengths().has_length(expression, counts.min, counts.max))
       return kUnlimited;
   }
-  const auto known =
-      std::find_if(grammar_->terminals.begin(), grammar_->terminals.end(), [&](const Terminal& other) {
-        return other.kind == terminal.kind && other.index == terminal.index &&
-               other.is_counted == terminal.is_counted && other.min == terminal.min &&
-               other.max == terminal.max;
-      });
+  const auto known = std::ranges::find_if(grammar_->terminals, [&](const Terminal& other) {
+    return other.kind == terminal.kind && other.index == terminal.index &&
+           other.is_counted == terminal.is_counted && other.min == terminal.min && other.max == terminal.max;
+  });
   if (known != grammar_->terminals.end())
     return to_index(static_cast<size_t>(known - grammar_->terminals.begin()));
   grammar_->terminals.push_back(terminal);

@@ -34,8 +34,7 @@ std::optional<Content> content_of(std::string_view bytes) {
     bytes.remove_prefix(character.num_bytes);
   }
   if (content.num_characters > kMaxContentCharacters) return std::nullopt;
-  const auto set = std::find_if(kContentSets.begin(), kContentSets.end(),
-                                [&](ContentKinds all) { return (kinds & ~all) == 0; });
+  const auto set = std::ranges::find_if(kContentSets, [&](ContentKinds all) { return (kinds & ~all) == 0; });
   content.slice = static_cast<size_t>(set - kContentSets.begin()) + (has_blank ? kNumContentSets : 0);
   return content;
 }
@@ -54,7 +53,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
     all.push_back({bytes, token, content_of(bytes).has_value()});
     add_token(ordinary_mask_, token);
   }
-  std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
+  std::ranges::sort(all, [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
   std::array<std::vector<Entry>, kNumContentSlices> of_slice;
   std::vector<Entry> others;
   for (const Entry& entry : all) {

@@ -1,7 +1,6 @@
 // LoRA adapters: low-rank updates of a model's matrices, from files of PEFT or of llama.cpp's converter.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>

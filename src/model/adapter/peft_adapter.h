@@ -8,7 +8,6 @@
 // does not say that it is transposed: then A is [E r, out] and B [in, r E].
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "formats/container.h"

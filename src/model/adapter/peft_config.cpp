@@ -1,13 +1,12 @@
 #include "model/adapter/peft_config.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <iterator>
 
 #include "core/errors/error.h"
+#include "core/text/word_list.h"
 #include "formats/untrusted_json.h"
 #include "model/json_fields.h"
 
@@ -17,33 +16,14 @@ namespace {
 using Element = simdjson::dom::element;
 
 // Fields that do not change the result: how the adapter was made, or for which modules (the tensors say it).
-constexpr std::string_view kUnusedPeftFields[] = {
-    "auto_mapping",
-    "base_model_name_or_path",
-    "corda_config",
-    "ensure_weight_tying",
-    "eva_config",
-    "exclude_modules",
-    "inference_mode",
-    "layers_pattern",
-    "loftq_config",
-    "lora_dropout",
-    "layers_to_transform",
-    "lora_ga_config",
-    "megatron_config",
-    "megatron_core",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "runtime_config",
-    "target_modules",
-    "target_parameters",
-    "task_type",
-};
+constexpr std::string_view kUnusedPeftFields{
+    "auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules "
+    "inference_mode layers_pattern loftq_config lora_dropout layers_to_transform lora_ga_config "
+    "megatron_config megatron_core peft_version qalora_group_size revision runtime_config target_modules "
+    "target_parameters task_type"};
 // Fields that parse_peft_config() reads.
-constexpr std::string_view kPeftFields[] = {
-    "peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "init_lora_weights",
-};
+constexpr std::string_view kPeftFields{
+    "peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights"};
 // Fields that must be absent, null, false, empty or "none".
 struct RefusedField {
   std::string_view name, meaning;
@@ -64,13 +44,9 @@ constexpr RefusedField kRefusedPeftFields[] = {
 
 // Starts of `init_lora_weights` that leave the base model as it is. Others (PiSSA, OLoRA, CorDA, LoftQ,
 // LoRA-GA) subtract the first values of the adapter from it.
-constexpr std::string_view kHarmlessStarts[] = {"gaussian", "eva", "orthogonal", "mica"};
+constexpr std::string_view kHarmlessStarts{"gaussian eva orthogonal mica"};
 
 constexpr std::string_view kAdvice{"merge it with PEFT (merge_and_unload) and give the result as the model"};
-
-bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 bool is_empty(Element value) {
   bool flag{true};
@@ -88,7 +64,7 @@ void check_names(Element whole, const std::filesystem::path& file) {
   simdjson::dom::object fields;
   if (whole.get(fields)) return;  // Fields has refused it
   for (const auto [name, value] : fields) {
-    if (is_one_of(name, kUnusedPeftFields) || is_one_of(name, kPeftFields) || is_empty(value)) continue;
+    if (has_word(kUnusedPeftFields, name) || has_word(kPeftFields, name) || is_empty(value)) continue;
     const auto* row = std::ranges::find(kRefusedPeftFields, name, &RefusedField::name);
     if (row != std::end(kRefusedPeftFields))
       throw InputError("{}: '{}' says that {}; nibble does not apply that: {}", file.string(), name,
@@ -101,7 +77,7 @@ void check_names(Element whole, const std::filesystem::path& file) {
 void check_start(const Fields& fields, const std::filesystem::path& file) {
   const auto start = fields.find("init_lora_weights");
   std::string_view text;
-  if (!start || start->get(text) || is_one_of(text, kHarmlessStarts)) return;
+  if (!start || start->get(text) || has_word(kHarmlessStarts, text)) return;
   throw InputError(
       "{}: 'init_lora_weights' {:?} changes the base model, and the adapter fits only what is left of it: {}",
       file.string(), text.substr(0, 80), kAdvice);

@@ -1,8 +1,6 @@
 #include "model/adapter/targets.h"
 
-#include <algorithm>
 #include <charconv>
-#include <iterator>
 
 #include "core/errors/check.h"
 #include "core/text/take_until.h"

@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "model/adapter/adapter.h"
 #include "model/config.h"

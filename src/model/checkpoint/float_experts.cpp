@@ -1,7 +1,5 @@
 #include "model/checkpoint/float_experts.h"
 
-#include <fmt/format.h>
-
 #include <string_view>
 
 #include "core/errors/error.h"

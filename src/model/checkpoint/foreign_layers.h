@@ -8,7 +8,6 @@
 //   AWQ, GPTQ           qweight I32, qzeros I32, scales; g_idx: GPTQ
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

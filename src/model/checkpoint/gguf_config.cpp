@@ -10,41 +10,23 @@
 #include "core/errors/check.h"
 #include "core/errors/error.h"
 #include "core/text/json.h"
+#include "core/text/word_list.h"
 #include "formats/container_error.h"
 
 namespace nibble {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 constexpr std::string_view kOllamaPrefix{"gptoss."};
 
 // Accepted metadata keys, without the prefix. Others may change what the model computes and are refused.
-constexpr std::string_view kKnownKeys[] = {"block_count",
-                                           "context_length",
-                                           "embedding_length",
-                                           "feed_forward_length",
-                                           "expert_feed_forward_length",
-                                           "attention.head_count",
-                                           "attention.head_count_kv",
-                                           "attention.key_length",
-                                           "attention.value_length",
-                                           "attention.layer_norm_rms_epsilon",
-                                           "attention.sliding_window",
-                                           "attention.sliding_window_pattern",
-                                           "expert_count",
-                                           "expert_used_count",
-                                           "vocab_size",
-                                           "rope.dimension_count",
-                                           "rope.freq_base",
-                                           "rope.freq_base_swa",
-                                           "rope.scaling.type",
-                                           "rope.scaling.factor",
-                                           "rope.scaling.original_context_length",
-                                           "rope.scaling.finetuned",
-                                           "rope.scaling.yarn_beta_fast",
-                                           "rope.scaling.yarn_beta_slow"};
+constexpr std::string_view kKnownKeys{
+    "block_count context_length embedding_length feed_forward_length expert_feed_forward_length "
+    "attention.head_count attention.head_count_kv attention.key_length attention.value_length "
+    "attention.layer_norm_rms_epsilon attention.sliding_window attention.sliding_window_pattern "
+    "expert_count expert_used_count vocab_size rope.dimension_count rope.freq_base rope.freq_base_swa "
+    "rope.scaling.type rope.scaling.factor rope.scaling.original_context_length rope.scaling.finetuned "
+    "rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow"};
 
 // Keys that a file may omit, with the values that llama.cpp then uses. llama.cpp's converter did not write
 // these keys when most files were published. Ollama's files also lack rope.scaling.type (taken as YaRN) and
@@ -132,8 +114,7 @@ void check_keys(const Gguf& gguf) {
   const std::string_view prefix = is_of_ollama(gguf) ? kOllamaPrefix : kConfigPrefix;
   for (const auto& [key, value] : gguf.metadata) {
     if (!key.starts_with(kConfigPrefix) && !key.starts_with(kOllamaPrefix)) continue;
-    if (!key.starts_with(prefix) ||
-        std::ranges::find(kKnownKeys, key.substr(prefix.size())) == std::end(kKnownKeys))
+    if (!key.starts_with(prefix) || !has_word(kKnownKeys, key.substr(prefix.size())))
       throw InputError("{}: unknown metadata key {}, which may change what the model computes",
                        gguf.files[0].string(), in_quotes(key));
   }

@@ -21,7 +21,6 @@
 #include "model/bind_weights.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/config.h"
-#include "model/stored_experts.h"
 #include "model/weights.h"
 
 namespace nibble {

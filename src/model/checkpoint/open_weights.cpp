@@ -1,7 +1,6 @@
 // Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors unfit for its config.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -1,7 +1,5 @@
 #include "model/checkpoint/split_experts.h"
 
-#include <fmt/format.h>
-
 #include "core/errors/error.h"
 #include "core/tensors/dtype.h"
 #include "formats/ggml_blocks.h"

@@ -109,14 +109,14 @@ void write_checkpoint(const TensorSource& source, const fs::path& path, const st
   const size_t total = total_bytes(specs);
   const std::vector<std::vector<TensorSpec>> shards = into_shards(std::move(specs));
   Meter meter(total, report);
-  nlohmann::ordered_json weight_map;
+  Json weight_map;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     write_shard(source, shards[i], folder.add(file), meter);
     for (const TensorSpec& spec : shards[i]) weight_map[spec.name] = file;
   }
   for (const TextFile& other : others) folder.add_text(other.name, other.text);
-  const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+  const Json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
   folder.add_text("model.safetensors.index.json", index.dump(2) + "\n");
   folder.add_text("config.json", to_json(source.config));
   folder.keep();

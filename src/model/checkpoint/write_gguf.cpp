@@ -1,7 +1,6 @@
 #include "model/checkpoint/write_gguf.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "core/errors/error.h"
 #include "core/numbers/bf16.h"

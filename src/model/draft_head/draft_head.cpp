@@ -5,7 +5,6 @@
 #include <numeric>
 #include <system_error>
 #include <unordered_set>
-#include <utility>
 
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"

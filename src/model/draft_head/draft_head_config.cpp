@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/errors/error.h"
 #include "formats/untrusted_json.h"
 #include "model/draft_head/draft_head.h"
 #include "model/json_fields.h"
@@ -23,7 +22,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
   const std::optional<Element> field = fields.find(name);
   if (!field) return;
   const std::string text = simdjson::minify(*field);
-  if (std::none_of(accepted.begin(), accepted.end(), [&](std::string_view value) { return text == value; }))
+  if (std::ranges::none_of(accepted, [&](std::string_view value) { return text == value; }))
     fields.refuse(name, fmt::format("{}", fmt::join(accepted, " or ")));
 }
 
@@ -114,40 +113,13 @@ constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 // for EAGLE's fields. Layers are numbered from 0.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
-  fields.only({"architectures",
-               "attention_bias",
-               "attention_dropout",
-               "auto_map",
-               "bos_token_id",
-               "draft_vocab_size",
-               "dtype",
-               "eagle_config",
-               "eos_token_id",
-               "head_dim",
-               "hidden_act",
-               "hidden_size",
-               "initializer_range",
-               "intermediate_size",
-               "max_position_embeddings",
-               "mlp_bias",
-               "model_type",
-               "num_attention_heads",
-               "num_hidden_layers",
-               "num_key_value_heads",
-               "pad_token_id",
-               "pretraining_tp",
-               "rms_norm_eps",
-               "rope_parameters",
-               "rope_scaling",
-               "rope_theta",
-               "tie_word_embeddings",
-               "torch_dtype",
-               "transformers_version",
-               "use_cache",
-               "use_sliding_window",
-               "vocab_size",
-               "target_hidden_size",
-               "modelopt_version"});
+  fields.only_of(
+      "architectures attention_bias attention_dropout auto_map bos_token_id draft_vocab_size dtype "
+      "eagle_config eos_token_id head_dim hidden_act hidden_size initializer_range intermediate_size "
+      "max_position_embeddings mlp_bias model_type num_attention_heads num_hidden_layers "
+      "num_key_value_heads pad_token_id pretraining_tp rms_norm_eps rope_parameters rope_scaling rope_theta "
+      "tie_word_embeddings torch_dtype transformers_version use_cache use_sliding_window vocab_size "
+      "target_hidden_size modelopt_version");
   read_layer(fields, model, config);
   if (fields.find("target_hidden_size")) of_model(fields, "target_hidden_size", model.hidden);
   config.draft_vocab = fields.integer_or("draft_vocab_size", config.vocab, 1, config.vocab);
@@ -173,26 +145,12 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
 // Reads the format of speculators, with an object for the Llama's configuration. Layers are numbered from 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
-  fields.only({"architectures",
-               "auto_map",
-               "draft_vocab_size",
-               "dtype",
-               kTaps,
-               "embed_requires_grad",
-               "fc_norm",
-               "has_no_defaults_at_init",
-               "model_type",
-               "norm_before_fc",
-               "norm_before_residual",
-               "norm_output",
-               "speculators_config",
-               "speculators_model_type",
-               "speculators_version",
-               "target_hidden_size",
-               "tie_word_embeddings",
-               "torch_dtype",
-               "transformer_layer_config",
-               "transformers_version"});
+  fields.only_of(
+      "architectures auto_map draft_vocab_size dtype embed_requires_grad "
+      "fc_norm has_no_defaults_at_init model_type norm_before_fc norm_before_residual norm_output "
+      "speculators_config speculators_model_type speculators_version target_hidden_size tie_word_embeddings "
+      "torch_dtype transformer_layer_config transformers_version",
+      kTaps);
   fields.must_be("speculators_model_type", "eagle3");
   fields.must_be_flag("tie_word_embeddings", false);
   fields.must_be_flag("fc_norm", false);

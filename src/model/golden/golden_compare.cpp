@@ -62,9 +62,8 @@ TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
   };
   std::partial_sort(order.begin(), order.begin() + kGoldenTop + 1, order.end(), is_likelier);
-  const auto outside = std::find_if(order.begin(), order.end(), [&](TokenId id) {
-    return std::find(golden_ids.begin(), golden_ids.end(), id) == golden_ids.end();
-  });
+  const auto outside = std::ranges::find_if(
+      order, [&](TokenId id) { return std::ranges::find(golden_ids, id) == golden_ids.end(); });
 
   for (int place = 0; place < kGoldenTop; ++place) {
     const bool is_last = place + 1 == kGoldenTop;

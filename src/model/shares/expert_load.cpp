@@ -45,7 +45,7 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
 // all.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
-  const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
+  const int largest = *std::ranges::max_element(experts_of_ranks);
   // of_rank[rank][hit * (largest + 1) + own]: probability that `own` experts of this rank are hit, if `hit`
   // experts are hit on this rank and all later ranks together.
   std::vector<std::vector<double>> of_rank;
@@ -94,7 +94,7 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const int E = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const auto num_ranks = static_cast<int>(experts_of_ranks.size());
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
-  const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
+  const double largest = *std::ranges::max_element(experts_of_ranks);
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
   // A token's experts are drawn without replacement: the more experts one of N ranks gets, the fewer are left
   // for the others. So ranks differ as if they were independent, with a variance larger by N / (N - 1).

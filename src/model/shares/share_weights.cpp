@@ -1,7 +1,6 @@
 #include "model/shares/share_weights.h"
 
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -11,8 +11,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::ChatMessage;
-using harmony::Field;
-using harmony::Json;
 using harmony::Role;
 
 constexpr const char* kBlocks{"a string or a list of blocks"};
@@ -44,8 +42,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
   } else if (type == "tool_use") {
     said.tool_calls.push_back({.id = block.need_string("id"),
                                .name = harmony::need_tool_name(block, "name"),
-                               .arguments = harmony::json_line(block.need("input", "an object").value(),
-                                                               harmony::JsonSpacing::kNone)});
+                               .arguments = harmony::json_line(block.need("input", "an object").value())});
   } else if (type == "tool_result") {
     add_tool_result(block, messages);
   } else if (type == "text" || type == "search_result" || type == "document" || type == "image") {

@@ -29,7 +29,7 @@ ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tool
 std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
   pace_.add_token();
-  const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
+  const bool is_stop = std::ranges::find(stop_.tokens, token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
     return {};  // a stop token of the request is not text, and does not end the harmony message
   const auto& messages = parser_.messages();
@@ -93,7 +93,7 @@ std::optional<OfferedTool> ChatAnswer::called_tool(const harmony::ParsedMessage&
   const size_t point = recipient.find('.');
   const std::string_view space = recipient.substr(0, point);
   const std::string_view name = point == std::string_view::npos ? "" : recipient.substr(point + 1);
-  const auto offered = std::find_if(tools_.begin(), tools_.end(), [&](const OfferedTool& tool) {
+  const auto offered = std::ranges::find_if(tools_, [&](const OfferedTool& tool) {
     return recipient == tool.name || (space == tool.space && name == tool.name);
   });
   if (offered != tools_.end()) return offered->may_be_called ? std::optional(*offered) : std::nullopt;

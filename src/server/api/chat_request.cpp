@@ -7,9 +7,6 @@
 
 namespace nibble::server {
 
-using harmony::Field;
-using harmony::Json;
-
 namespace {
 
 // Reads whether the client sees reasoning, and the model's name in the prompt.

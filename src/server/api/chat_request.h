@@ -24,6 +24,6 @@ struct ChatRequest {
 };
 
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
-ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
+ChatRequest read_chat(const Json& json, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

@@ -5,9 +5,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-using harmony::Json;
-
 Prompt read_prompt(const Field& field) {
   if (field.value().is_string()) return field.string();
   return read_tokens(field, "a string or a list of token ids");

@@ -36,10 +36,8 @@ std::string_view error_type(int status) {
   }
 }
 
-harmony::Json error_json(const HttpError& error) {
-  const auto or_null = [](const std::string& text) {
-    return text.empty() ? harmony::Json(nullptr) : harmony::Json(text);
-  };
+Json error_json(const HttpError& error) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return {{"error",
            {{"message", error.what()},
             {"type", error_type(error.status)},

@@ -14,6 +14,6 @@ HttpError to_http_error(const InputError& error);
 
 std::string_view error_type(int status);  // 400: "invalid_request_error"
 
-harmony::Json error_json(const HttpError& error);  // OpenAI's {"error": {"message", "type", "param", "code"}}
+Json error_json(const HttpError& error);  // OpenAI's {"error": {"message", "type", "param", "code"}}
 
 }  // namespace nibble::server

@@ -8,15 +8,11 @@
 #include <cmath>
 #include <utility>
 
-#include "core/errors/error.h"
 #include "core/text/json.h"
 #include "harmony/json_text.h"
 
 namespace nibble::server {
 namespace {
-
-using harmony::Field;
-using harmony::Json;
 
 double read_number(const Field& field, double least, double most) {
   const auto refuse = [&] { field.refuse(fmt::format("a number from {} to {}", least, most)); };
@@ -37,7 +33,7 @@ void read_bans(const Field& request, GenerationParams& params) {
   constexpr std::string_view kAccepted{"a non-empty list of token ids"};
   std::vector<TokenId>& tokens = params.allowed_tokens.emplace(read_tokens(*allowed, kAccepted));
   if (tokens.empty()) allowed->refuse(kAccepted);
-  std::sort(tokens.begin(), tokens.end());
+  std::ranges::sort(tokens);
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
@@ -121,7 +117,7 @@ std::vector<std::string> read_texts(const Field& request, const char* key, size_
   };
   const Json& value = field->value();
   const bool is_accepted =
-      value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
+      value.is_array() ? value.size() <= most && std::ranges::all_of(value, add) : add(value);
   if (!is_accepted)
     field->refuse(
         fmt::format("a string or a list of at most {} strings, none of them empty or longer than {} bytes",

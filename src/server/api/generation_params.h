@@ -50,18 +50,17 @@ inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
 // Checks all fields against the table in request_fields.cpp, and reads the fields that all endpoints share.
-GenerationParams read_generation_params(Api api, const harmony::Field& request,
-                                        const RequestDefaults& defaults);
-void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
-void read_stop(const harmony::Field& request, GenerationParams& params);
-void read_sharing(const harmony::Field& request, GenerationParams& params);  // priority, cache_salt
+GenerationParams read_generation_params(Api api, const Field& request, const RequestDefaults& defaults);
+void read_sampling(const Field& request, GenerationParams& params);  // temperature, penalties...
+void read_stop(const Field& request, GenerationParams& params);
+void read_sharing(const Field& request, GenerationParams& params);  // priority, cache_salt
 // Reads a text, or a list of at most `most` texts. Each text has the same size limits as a stop string.
-std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
+std::vector<std::string> read_texts(const Field& request, const char* key, size_t most);
 
-std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);
-int64_t read_whole_number(const harmony::Field& field, int64_t least, int64_t most);
+std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted);
+int64_t read_whole_number(const Field& field, int64_t least, int64_t most);
 // Reads a limit on a number of tokens. Returns nullopt for -1, which means no limit.
-std::optional<int> read_limit(const harmony::Field& field, int least);
-bool read_boolean(const harmony::Field& request, const char* key);  // false if absent
+std::optional<int> read_limit(const Field& field, int least);
+bool read_boolean(const Field& request, const char* key);  // false if absent
 
 }  // namespace nibble::server

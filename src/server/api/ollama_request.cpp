@@ -9,9 +9,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-using harmony::Json;
-
 // Refuses a repeat_last_n above 0: nibble's penalty counts all tokens, not only the last repeat_last_n.
 void read_penalty(const Field& options, GenerationParams& params) {
   const auto penalty = options.find("repeat_penalty");

@@ -10,8 +10,6 @@ namespace nibble::server {
 namespace {
 
 using grammar::Language;
-using harmony::Field;
-using harmony::Json;
 
 class FormatReader {
  public:
@@ -36,8 +34,7 @@ class FormatReader {
     const Json& value = schema.value();
     if (!value.is_object() && !value.is_boolean() && !value.is_string())
       schema.refuse("a JSON schema: an object, or a string that contains one");
-    std::string text =
-        value.is_string() ? schema.string() : harmony::json_line(value, harmony::JsonSpacing::kNone);
+    std::string text = value.is_string() ? schema.string() : harmony::json_line(value);
     harmony::ResponseFormat told{.name = "response", .description = {}, .schema = text};
     bool is_strict = false;
     if (about.value().is_object() && &about.value() != &value) {
@@ -56,7 +53,7 @@ class FormatReader {
   void set_text(const Field& field, Language language) { set(field, {language, field.string(), false}); }
   void set_choice(const Field& field) {
     for (const Field& text : field.elements()) text.string();
-    set(field, {Language::kChoice, harmony::json_line(field.value(), harmony::JsonSpacing::kNone), false});
+    set(field, {Language::kChoice, harmony::json_line(field.value()), false});
   }
 
   OutputFormat take() { return std::move(format_); }

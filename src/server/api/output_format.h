@@ -21,6 +21,6 @@ struct OutputFormat {
 };
 
 // Reads the fields of `api` that set the format. Throws InputError if one is invalid, or if two set a format.
-OutputFormat read_output_format(Api api, const harmony::Field& request);
+OutputFormat read_output_format(Api api, const Field& request);
 
 }  // namespace nibble::server

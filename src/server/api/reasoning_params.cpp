@@ -11,7 +11,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
 using harmony::ReasoningEffort;
 
 // Returns the field request[object][key], or request[key] if `object` is null.

@@ -14,15 +14,15 @@ namespace nibble::server {
 
 // Reads effort, limit and switches. An off switch overrides any effort. If several fields set an effort,
 // OpenAI's field counts.
-void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
+void read_reasoning(const Field& request, harmony::Chat& chat, GenerationParams& params);
 
 // Returns the nearest of low, medium and high. Adds any other level of the request to `ignored`.
-harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
+harmony::ReasoningEffort read_effort(const Field& field, IgnoredFields& ignored);
 
 // Sets low effort, because reasoning can't be off, and adds the name of `field` to `ignored`.
-void turn_off_reasoning(const harmony::Field& field, harmony::Chat& chat, IgnoredFields& ignored);
+void turn_off_reasoning(const Field& field, harmony::Chat& chat, IgnoredFields& ignored);
 
 // Reads a limit of reasoning in tokens. Returns nullopt for -1, which means no limit in other engines.
-std::optional<int> read_reasoning_budget(const harmony::Field& field);
+std::optional<int> read_reasoning_budget(const Field& field);
 
 }  // namespace nibble::server

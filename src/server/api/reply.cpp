@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/text/json.h"
 #include "core/text/json_text.h"
 #include "core/text/remove_member.h"
 #include "text/utf8_stream.h"
@@ -222,8 +221,8 @@ std::string token_text(TokenId token, const Tokenizer& tokenizer) {
 }
 
 int64_t count_characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+  return std::ranges::count_if(text,
+                               [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
 }
 
 std::string print(const Json& json) { return json_text(json); }

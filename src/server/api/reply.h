@@ -16,8 +16,6 @@
 
 namespace nibble::server {
 
-using harmony::Json;
-
 // Fields that every chunk of an answer repeats.
 struct ReplyHead {
   std::string id;      // "chatcmpl-..."

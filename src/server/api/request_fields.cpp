@@ -6,12 +6,10 @@
 #include <algorithm>
 
 #include "core/text/json.h"
+#include "core/text/word_list.h"
 
 namespace nibble::server {
 namespace {
-
-using harmony::Field;
-using harmony::Json;
 
 constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32},
     kOllamaShow{64}, kDetokenize{128};
@@ -220,18 +218,8 @@ constexpr FieldRow kFields[] = {
     {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
 };
 
-bool has_word(std::string_view words, std::string_view word) {
-  if (word.empty() || word.find(' ') != std::string_view::npos) return false;
-  for (size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1)) {
-    const bool begins = at == 0 || words[at - 1] == ' ';
-    const size_t end = at + word.size();
-    if (begins && (end == words.size() || words[end] == ' ')) return true;
-  }
-  return false;
-}
-
 const FieldRow* row_of(Api api, std::string_view name) {
-  const auto found = std::find_if(std::begin(kFields), std::end(kFields), [&](const FieldRow& row) {
+  const auto found = std::ranges::find_if(kFields, [&](const FieldRow& row) {
     return (row.apis & static_cast<uint8_t>(api)) != 0 && has_word(row.names, name);
   });
   return found == std::end(kFields) ? nullptr : &*found;
@@ -306,8 +294,8 @@ void note_unread(Api api, const Json& object, const std::string& before, const h
 void IgnoredFields::add(std::string_view name, std::string_view instead) {
   constexpr size_t kMaxNames{16}, kMaxLetters{64}, kMaxInstead{160};
   std::string plain(name.substr(0, kMaxLetters));
-  std::replace_if(
-      plain.begin(), plain.end(),
+  std::ranges::replace_if(
+      plain,
       [](char letter) {
         const bool is_word = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                              (letter >= '0' && letter <= '9');
@@ -315,10 +303,10 @@ void IgnoredFields::add(std::string_view name, std::string_view instead) {
       },
       '?');
   std::string told(instead.substr(0, kMaxInstead));
-  std::replace_if(
-      told.begin(), told.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  std::ranges::replace_if(
+      told, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   std::string text = told.empty() ? plain : fmt::format("{} ({})", plain, told);
-  if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+  if (std::ranges::find(texts_, text) != texts_.end()) return;
   if (names_.size() == kMaxNames) {
     more_.insert(std::move(text));
     return;

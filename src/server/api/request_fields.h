@@ -12,6 +12,8 @@
 
 namespace nibble::server {
 
+using harmony::Field;
+
 enum class Api : uint8_t {
   kChat = 1,
   kCompletions = 2,
@@ -38,10 +40,9 @@ class IgnoredFields {
 };
 
 // Adds ignored fields to `ignored`. Throws InputError for a refused field.
-void check_fields(Api api, const harmony::Field& request, IgnoredFields& ignored);
+void check_fields(Api api, const Field& request, IgnoredFields& ignored);
 
 // Adds members that no reader has read, such as "messages[].content[].speed". Call it after all readers.
-void note_unread(Api api, const harmony::Field& request, const harmony::ReadRecord& record,
-                 IgnoredFields& ignored);
+void note_unread(Api api, const Field& request, const harmony::ReadRecord& record, IgnoredFields& ignored);
 
 }  // namespace nibble::server

@@ -13,8 +13,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::ChatMessage;
-using harmony::Field;
-using harmony::Json;
 using harmony::Role;
 
 constexpr const char* kTextParts{"a string or a list of text parts"};
@@ -96,8 +94,7 @@ void add_custom_call(const Field& item, Reader& out) {
 }
 void add_search_call(const Field& item, Reader& out) {
   item.skip({"execution"});
-  add_call(item, out, "tool_search",
-           harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
+  add_call(item, out, "tool_search", harmony::json_line(item.need("arguments", "an object").value()));
 }
 // Converts a local_shell_call into a call of the function "shell", with the argument names of that function
 // (tools.cpp).
@@ -109,7 +106,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
     if (const auto value = action.find(key)) arguments[name] = value->value();
   action.skip({"type"});
   if (action.value().value("env", Json()).empty()) action.skip({"env"});
-  add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
+  add_call(item, out, "shell", harmony::json_line(arguments));
 }
 
 // Adds a call whose arguments are the members `keys` of item[object].
@@ -119,7 +116,7 @@ void add_call_of_members(const Field& item, Reader& out, const char* object, con
   Json arguments = Json::object();
   for (const char* key : keys)
     if (const auto value = given.find(key)) arguments[key] = value->value();
-  add_call(item, out, name, harmony::json_line(arguments, harmony::JsonSpacing::kNone));
+  add_call(item, out, name, harmony::json_line(arguments));
 }
 void add_shell_call(const Field& item, Reader& out) {
   item.skip({"environment"});
@@ -222,8 +219,7 @@ ResponseInput read_items(const Field& items, IgnoredFields& ignored) {
   Reader out{.input = {}, .ignored = ignored};
   for (const Field& item : items.elements()) {
     const std::string type = item.find_string("type").value_or("message");
-    const auto found = std::find_if(std::begin(kItems), std::end(kItems),
-                                    [&](const ItemRow& row) { return row.type == type; });
+    const auto found = std::ranges::find(kItems, type, &ItemRow::type);
     if (found != std::end(kItems))
       found->add(item, out);
     else

@@ -17,6 +17,6 @@ struct ResponseInput {
 };
 
 // Throws InputError for an item that the model needs but that can't be read.
-ResponseInput read_items(const harmony::Field& items, IgnoredFields& ignored);
+ResponseInput read_items(const Field& items, IgnoredFields& ignored);
 
 }  // namespace nibble::server

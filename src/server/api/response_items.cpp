@@ -74,8 +74,7 @@ Json new_item(const AnswerDelta& delta, const ItemKind& kind) {
 }
 
 bool are_texts(const Json& list) {
-  return list.is_array() &&
-         std::all_of(list.begin(), list.end(), [](const Json& word) { return word.is_string(); });
+  return list.is_array() && std::ranges::all_of(list, [](const Json& word) { return word.is_string(); });
 }
 
 Json member(const Json& given, const char* key) {  // null if absent

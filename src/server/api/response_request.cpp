@@ -4,7 +4,6 @@
 #include <climits>
 #include <utility>
 
-#include "core/text/json.h"
 #include "core/text/remove_member.h"
 #include "server/api/reasoning_params.h"
 #include "server/api/reply.h"
@@ -14,9 +13,6 @@
 
 namespace nibble::server {
 namespace {
-
-using harmony::Field;
-using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
   // These values are accepted and add nothing, because this server has no built-in tools and no images.
@@ -30,8 +26,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     for (const Field& what : include->elements()) {
       if (what.value() == "message.output_text.logprobs")
         read.params.sample.num_logprobs = 0;
-      else if (std::find(std::begin(kNeverThere), std::end(kNeverThere), what.value()) ==
-               std::end(kNeverThere))
+      else if (std::ranges::find(kNeverThere, what.value()) == std::end(kNeverThere))
         what.refuse("one of the values in OpenAI's API");
     }
   if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
@@ -74,7 +69,7 @@ bool is_reference(const Json& item) {
   if (!item.is_object()) return false;
   if (const auto type = item.find("type"); type != item.end() && !type->is_null())
     return *type == "item_reference";
-  return item.contains("id") && std::all_of(item.items().begin(), item.items().end(), [](const auto& member) {
+  return item.contains("id") && std::ranges::all_of(item.items(), [](const auto& member) {
            return member.key() == "id" || member.value().is_null();
          });
 }

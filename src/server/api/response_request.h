@@ -23,16 +23,16 @@ struct ResponseRequest {
   bool store{true};
   bool is_background{false};
   bool may_truncate{false};             // drop the oldest messages if the input is too long
-  harmony::Json body;                   // the request without its input; the answer repeats parts of it
+  Json body;                            // the request without its input; the answer repeats parts of it
   std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
 // Replaces references to stored items by the items. find_item() returns an item's JSON. Throws HttpError
 // (404) if find_item() returns null.
-void resolve_references(harmony::Json& body,
+void resolve_references(Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 
-ResponseRequest read_response(harmony::Json body, const RequestDefaults& defaults = {});
+ResponseRequest read_response(Json body, const RequestDefaults& defaults = {});
 ResponseRequest read_response_request(std::string_view body);
 
 }  // namespace nibble::server

@@ -6,9 +6,6 @@
 
 namespace nibble::server {
 
-using harmony::Field;
-using harmony::Json;
-
 TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults) {
   Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");

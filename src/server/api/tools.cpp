@@ -11,8 +11,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Field;
-using harmony::Json;
 using harmony::Tool;
 
 constexpr size_t kMaxTools{1024};
@@ -20,8 +18,7 @@ constexpr const char* kInput{"input"};  // the argument that holds a custom tool
 
 std::vector<Tool>& shown_in(ToolSet& tools, const std::string& space) {
   if (space == "functions") return tools.functions;
-  const auto found = std::find_if(tools.namespaces.begin(), tools.namespaces.end(),
-                                  [&](const harmony::ToolNamespace& known) { return known.name == space; });
+  const auto found = std::ranges::find(tools.namespaces, space, &harmony::ToolNamespace::name);
   if (found != tools.namespaces.end()) return found->tools;
   return tools.namespaces.emplace_back(harmony::ToolNamespace{.name = space, .description = {}, .tools = {}})
       .tools;
@@ -81,7 +78,7 @@ std::optional<std::string> arguments_schema(const Field& function) {
         type.is_null() || (type.is_array() && std::find(type.begin(), type.end(), "object") != type.end());
     if (may_be_object) schema["type"] = "object";
   }
-  return harmony::json_line(schema, harmony::JsonSpacing::kNone);
+  return harmony::json_line(schema);
 }
 
 void offer_function(const Field& function, const std::string& space, ToolSet& tools, IgnoredFields& ignored) {
@@ -92,56 +89,51 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
         tools, ignored);
 }
 
-// Offers one of OpenAI's own tools (shell, apply_patch, ...) as a function.
-void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
+// OpenAI's own tools, and the functions as which they are offered. The arguments of shell and apply_patch are
+// the members of "action" and "operation" in OpenAI's items shell_call and apply_patch_call.
+struct BuiltInTool {
+  std::string_view type;
+  ToolKind kind;
+  std::string_view function;
+};
+constexpr BuiltInTool kBuiltInTools[] = {
+    {"local_shell", ToolKind::kLocalShell,
+     R"({"name":"shell","description":"Runs a command and returns its output.","parameters":
+        {"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}},
+        "workdir":{"type":"string"},"timeout_ms":{"type":"number"}},"required":["command"]}})"},
+    {"shell", ToolKind::kShell,
+     R"({"name":"shell","description":"Runs shell commands and returns their output.","parameters":
+        {"type":"object","properties":{"commands":{"type":"array","items":{"type":"string"}},
+        "timeout_ms":{"type":"integer"},"max_output_length":{"type":"integer"}},"required":["commands"]}})"},
+    {"apply_patch", ToolKind::kApplyPatch,
+     R"({"name":"apply_patch","description":
+        "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
+        {"type":"object","properties":{"type":{"enum":["create_file","update_file","delete_file"]},
+        "path":{"type":"string"},"diff":{"type":"string"}},"required":["type","path"]}})"},
+    {"tool_search", ToolKind::kToolSearch,
+     R"({"name":"tool_search","description":"Searches for tools.","parameters":
+        {"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}})"},
+};
+
+void offer_built_in(const Field& tool, const BuiltInTool& row, ToolSet& tools, IgnoredFields& ignored) {
+  Json function = Json::parse(row.function);
+  if (row.kind == ToolKind::kShell) {
+    const auto environment = tool.find("environment");
+    if (environment && environment->find_string("type") != "local")
+      return tool.leave_out("shell");  // Only the environment "local" runs on the client's machine.
+  }
+  if (row.kind == ToolKind::kToolSearch) {
+    tool.skip({"execution"});
+    for (const char* key : {"description", "parameters"})
+      if (const auto own = tool.find(key)) function[key] = own->value();
+  }
   const Field standing(function, tool.place());
   // Agents offer all their tools, so two of OpenAI's tools may map to the same function. The first one wins.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
-  if (first && first->kind != kind)
+  if (first && first->kind != row.kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");
   offer(tool.place(), harmony::tool_from_function(standing),
-        {.kind = kind, .parameters = arguments_schema(standing)}, tools, ignored);
-}
-
-void offer_local_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  offer_built_in(
-      tool, ToolKind::kLocalShell,
-      Json::parse(R"({"name":"shell","description":"Runs a command and returns its output.","parameters":
-             {"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}},
-             "workdir":{"type":"string"},"timeout_ms":{"type":"number"}},"required":["command"]}})"),
-      tools, ignored);
-}
-
-void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  tool.skip({"execution"});
-  Json function = Json::parse(R"({"name":"tool_search","description":"Searches for tools.","parameters":
-             {"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}})");
-  for (const char* key : {"description", "parameters"})
-    if (const auto own = tool.find(key)) function[key] = own->value();
-  offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
-}
-
-// The function's arguments are the members of "action" in OpenAI's item shell_call.
-void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  if (const auto environment = tool.find("environment");
-      environment && environment->find_string("type") != "local")
-    return tool.leave_out("shell");  // Only the environment "local" runs on the client's machine.
-  offer_built_in(
-      tool, ToolKind::kShell,
-      Json::parse(
-          R"({"name":"shell","description":"Runs shell commands and returns their output.","parameters":
-             {"type":"object","properties":{"commands":{"type":"array","items":{"type":"string"}},
-             "timeout_ms":{"type":"integer"},"max_output_length":{"type":"integer"}},"required":["commands"]}})"),
-      tools, ignored);
-}
-
-// The function's arguments are the members of "operation" in OpenAI's item apply_patch_call.
-void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
-             "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
-             {"type":"object","properties":{"type":{"enum":["create_file","update_file","delete_file"]},
-             "path":{"type":"string"},"diff":{"type":"string"}},"required":["type","path"]}})"),
-                 tools, ignored);
+        {.kind = row.kind, .parameters = arguments_schema(standing)}, tools, ignored);
 }
 
 void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
@@ -175,20 +167,17 @@ std::optional<std::string> name_of(const Field& tool) {
 }  // namespace
 
 void ToolSet::allow_only(const std::vector<std::string>& names) {
-  for (OfferedTool& tool : offered)
-    tool.may_be_called = std::find(names.begin(), names.end(), tool.name) != names.end();
+  for (OfferedTool& tool : offered) tool.may_be_called = std::ranges::find(names, tool.name) != names.end();
 }
 
 const OfferedTool* ToolSet::find(std::string_view space, std::string_view name) const {
-  const auto found = std::find_if(offered.begin(), offered.end(), [&](const OfferedTool& tool) {
-    return tool.space == space && tool.name == name;
-  });
+  const auto found = std::ranges::find_if(
+      offered, [&](const OfferedTool& tool) { return tool.space == space && tool.name == name; });
   return found == offered.end() ? nullptr : &*found;
 }
 
 bool ToolSet::has(std::string_view name) const {
-  return std::any_of(offered.begin(), offered.end(),
-                     [&](const OfferedTool& tool) { return tool.name == name; });
+  return std::ranges::any_of(offered, [&](const OfferedTool& tool) { return tool.name == name; });
 }
 
 void ToolSet::add_new(ToolSet more, IgnoredFields& ignored) {
@@ -198,8 +187,7 @@ void ToolSet::add_new(ToolSet more, IgnoredFields& ignored) {
       continue;
     }
     std::vector<Tool>& shown = shown_in(more, tool.space);
-    const auto own =
-        std::find_if(shown.begin(), shown.end(), [&](const Tool& other) { return other.name == tool.name; });
+    const auto own = std::ranges::find(shown, tool.name, &Tool::name);
     shown_in(*this, tool.space).push_back(std::move(*own));
     offered.push_back(std::move(tool));
   }
@@ -230,14 +218,9 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
     offer_custom(tool, tools, ignored);
   else if (type == "namespace")
     offer_namespace(tool, tools, ignored);
-  else if (type == "local_shell")
-    offer_local_shell(tool, tools, ignored);
-  else if (type == "shell")
-    offer_shell(tool, tools, ignored);
-  else if (type == "apply_patch")
-    offer_apply_patch(tool, tools, ignored);
-  else if (type == "tool_search")
-    offer_tool_search(tool, tools, ignored);
+  else if (const auto* row = std::ranges::find(kBuiltInTools, type, &BuiltInTool::type);
+           row != std::end(kBuiltInTools))
+    offer_built_in(tool, *row, tools, ignored);
   else
     tool.leave_out(type);
 }
@@ -245,8 +228,7 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params) {
   if (name) tools.allow_only({*name});
-  if (std::none_of(tools.offered.begin(), tools.offered.end(),
-                   [](const OfferedTool& tool) { return tool.may_be_called; }))
+  if (std::ranges::none_of(tools.offered, [](const OfferedTool& tool) { return tool.may_be_called; }))
     choice.refuse(name ? "a tool of the request that may be called" : "auto or none if no tool is offered");
   params.must_call = true;
 }

@@ -51,14 +51,14 @@ struct ToolSet {
 
 // The next three functions read an element of "tools". They ignore a second tool of the same name, and throw
 // InputError if it differs from the first.
-void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
-void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
-void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
+void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);
+void add_function(const Field& function, ToolSet& tools, IgnoredFields& ignored);
+void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
 // Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
-void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
+void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& params);
 // Forces a call of tool `name`; nullopt: any tool. `choice`: the request's field, named in error messages.
-void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
+void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
 // Returns the text inside the arguments of a kCustom tool, or the arguments themselves if they have another

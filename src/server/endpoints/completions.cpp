@@ -118,7 +118,7 @@ class CompletionChoices : public ChoiceListener {
     const auto mean = [&](size_t choice) {
       return choices_[choice].sum_logprobs / std::max(1, choices_[choice].num_tokens);
     };
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return mean(a) > mean(b); });
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return mean(a) > mean(b); });
     order.resize(num_kept_);
     return order;
   }

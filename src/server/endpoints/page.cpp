@@ -25,8 +25,7 @@ std::string entity_tag(const PageFile& file, const std::vector<std::string>& mcp
 
 asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange, std::string_view name) {
   const auto files = page_files();
-  const auto file =
-      std::find_if(files.begin(), files.end(), [&](const PageFile& known) { return known.name == name; });
+  const auto file = std::ranges::find(files, name, &PageFile::name);
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());

@@ -6,7 +6,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/program/log.h"
@@ -21,7 +20,6 @@ namespace nibble::server {
 namespace {
 
 using harmony::ChatMessage;
-using harmony::Field;
 
 // Puts the conversation of the response previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
@@ -47,9 +45,8 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   for (const ChatMessage& message : messages) {
     for (const harmony::ToolCall& call : message.tool_calls) open_calls.push_back(call.id);
     if (message.role != harmony::Role::kTool) continue;
-    const auto found = message.tool_call_id
-                           ? std::find(open_calls.begin(), open_calls.end(), *message.tool_call_id)
-                           : open_calls.begin();
+    const auto found =
+        message.tool_call_id ? std::ranges::find(open_calls, *message.tool_call_id) : open_calls.begin();
     if (found == open_calls.end()) {
       HttpError error(400,
                       "input has a result with call_id '{}' without an open call before it: put the call "

@@ -110,11 +110,10 @@ asio::awaitable<void> response_input_items(Service& service, Exchange& exchange)
       response ? response->request.input_items : stored(service, exchange, id).input;
   std::vector<const StoredItem*> order;
   for (const StoredItem& item : items) order.push_back(&item);
-  if (query_value(exchange.query(), "order") != "asc") std::reverse(order.begin(), order.end());
+  if (query_value(exchange.query(), "order") != "asc") std::ranges::reverse(order);
   auto first = order.begin();
   if (const auto after = query_value(exchange.query(), "after")) {
-    first =
-        std::find_if(order.begin(), order.end(), [&](const StoredItem* item) { return item->id == *after; });
+    first = std::ranges::find_if(order, [&](const StoredItem* item) { return item->id == *after; });
     if (first != order.end()) ++first;
   }
   const auto end = first + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(limit), order.end() - first);

@@ -15,14 +15,14 @@ namespace http = boost::beast::http;
 constexpr std::string_view kLoopbackNames[]{"localhost", "127.0.0.1", "[::1]"};
 
 bool is_loopback_name(std::string_view host) {
-  return std::any_of(std::begin(kLoopbackNames), std::end(kLoopbackNames),
-                     [&](std::string_view name) { return equals_ignoring_case(host, name); });
+  return std::ranges::any_of(kLoopbackNames,
+                             [&](std::string_view name) { return equals_ignoring_case(host, name); });
 }
 
 void check_host(const AccessRules& rules, std::string_view host) {
   if (rules.hosts.empty() || host.empty()) return;  // HTTP/1.0 may omit Host; no browser sends HTTP/1.0
   const std::string_view name = split_authority(host)->host;
-  const bool is_known = std::any_of(rules.hosts.begin(), rules.hosts.end(), [&](const std::string& known) {
+  const bool is_known = std::ranges::any_of(rules.hosts, [&](const std::string& known) {
     return known == "*" || equals_ignoring_case(known, name);
   });
   if (!is_known)
@@ -49,9 +49,9 @@ bool is_own(std::string_view origin, std::string_view host) {
 }  // namespace
 
 bool is_cors_origin(const AccessRules& rules, std::string_view origin) {
-  return !origin.empty() &&
-         std::any_of(rules.cors_origins.begin(), rules.cors_origins.end(),
-                     [&](const std::string& known) { return known == "*" || known == origin; });
+  return !origin.empty() && std::ranges::any_of(rules.cors_origins, [&](const std::string& known) {
+    return known == "*" || known == origin;
+  });
 }
 
 void check_access(const AccessRules& rules, const HttpRequest& request) {

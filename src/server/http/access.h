@@ -1,7 +1,6 @@
 // Guards against scripts of other sites: they run in a user's browser and can reach servers in its network.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

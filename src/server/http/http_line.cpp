@@ -19,7 +19,7 @@ constexpr char lower(char letter) {
 }  // namespace
 
 size_t token_length(std::string_view text) {
-  return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_token_letter) - text.begin());
+  return static_cast<size_t>(std::ranges::find_if_not(text, is_token_letter) - text.begin());
 }
 
 bool is_token(std::string_view text) { return !text.empty() && token_length(text) == text.size(); }
@@ -36,7 +36,7 @@ bool equals_ignoring_case(std::string_view one, std::string_view other) {
 }
 
 std::optional<std::string_view> take_line(std::string_view& bytes) {
-  const auto control = std::find_if(bytes.begin(), bytes.end(), is_control);
+  const auto control = std::ranges::find_if(bytes, is_control);
   const auto length = static_cast<size_t>(control - bytes.begin());
   const std::string_view end = bytes.substr(length, 2);
   if (end.empty() || end == "\r") return std::nullopt;

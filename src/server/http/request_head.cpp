@@ -26,7 +26,7 @@ bool has_whole_codes(std::string_view text) {  // whether every "%" starts a val
 // Whether `text` is a valid path. Allows characters that browsers leave unencoded although RFC 3986 forbids
 // that, such as "|". Refuses characters that browsers encode.
 bool is_path(std::string_view text) {
-  const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
+  const bool is_plain = std::ranges::all_of(text, [](char letter) {
     return letter > ' ' && letter < 0x7F &&
            std::string_view("\"#<>\\").find(letter) == std::string_view::npos;
   });
@@ -100,8 +100,7 @@ void read_host(HttpRequest& request, std::string_view authority) {
 
 uint64_t read_content_length(const HttpRequest& request) {
   const std::string_view text = to_std(request[http::field::content_length]);
-  if (request.count(http::field::content_length) > 1 || text.empty() ||
-      !std::all_of(text.begin(), text.end(), is_digit))
+  if (request.count(http::field::content_length) > 1 || text.empty() || !std::ranges::all_of(text, is_digit))
     throw HttpError(400, "Content-Length must occur once and be a whole number");
   uint64_t length{};
   const bool is_huge =
@@ -123,8 +122,8 @@ void check_transfer_coding(const HttpRequest& request) {
   const bool ends_in_chunks = equals_ignoring_case(codings.back(), "chunked");
   const bool are_known = std::all_of(codings.begin(), codings.end() - 1, [](std::string_view coding) {
     constexpr std::string_view kOthers[]{"gzip", "x-gzip", "deflate", "compress", "x-compress"};
-    return std::any_of(std::begin(kOthers), std::end(kOthers),
-                       [&](std::string_view other) { return equals_ignoring_case(coding, other); });
+    return std::ranges::any_of(kOthers,
+                               [&](std::string_view other) { return equals_ignoring_case(coding, other); });
   });
   throw HttpError(ends_in_chunks && are_known ? 501 : 400,
                   "Transfer-Encoding must be 'chunked', without other codings");
@@ -188,8 +187,7 @@ std::optional<Authority> split_authority(std::string_view text) {
     if (error) return std::nullopt;
     end = bracket + 1;
   } else if (const std::string_view name = text.substr(0, end);
-             name.empty() || !has_whole_codes(name) ||
-             !std::all_of(name.begin(), name.end(), [](char letter) {
+             name.empty() || !has_whole_codes(name) || !std::ranges::all_of(name, [](char letter) {
                return is_digit(letter) || (letter >= 'a' && letter <= 'z') ||
                       (letter >= 'A' && letter <= 'Z') ||
                       std::string_view("-._~%").find(letter) != std::string_view::npos;

@@ -51,7 +51,7 @@ std::string with_v1(std::string_view path) {
   for (const char letter : path)
     if (letter != '/' || !plain.ends_with('/')) plain += letter;
   if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
-  const bool is_short = std::any_of(std::begin(kShort), std::end(kShort), [&](std::string_view known) {
+  const bool is_short = std::ranges::any_of(kShort, [&](std::string_view known) {
     return plain.starts_with(known) && (plain.size() == known.size() || plain[known.size()] == '/');
   });
   return (is_short ? "/v1" : "") + plain;

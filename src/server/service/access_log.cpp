@@ -13,8 +13,8 @@ namespace {
 std::string as_word(std::string_view text) {
   constexpr size_t kMaxLetters{200};
   std::string word(text.substr(0, kMaxLetters));
-  std::replace_if(
-      word.begin(), word.end(), [](char letter) { return letter <= ' ' || letter > '~'; }, '?');
+  std::ranges::replace_if(
+      word, [](char letter) { return letter <= ' ' || letter > '~'; }, '?');
   return word;
 }
 

@@ -38,7 +38,7 @@ void check_name(std::string_view name, std::string_view where) {
 }
 
 bool is_sendable(std::string_view key) {  // whether an HTTP header can carry the key
-  return std::all_of(key.begin(), key.end(), [](char letter) { return letter >= ' ' && letter <= '~'; });
+  return std::ranges::all_of(key, [](char letter) { return letter >= ' ' && letter <= '~'; });
 }
 
 bool is_equal(std::string_view one, std::string_view other) {

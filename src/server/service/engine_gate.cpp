@@ -55,8 +55,8 @@ std::vector<EngineGate::InWork> EngineGate::in_work() const {
   std::vector<InWork> answers;
   for (const auto& [id, listener] : choices_)
     answers.push_back({listener.clock.seconds(), listener.num_tokens});
-  std::sort(answers.begin(), answers.end(),
-            [](const InWork& one, const InWork& other) { return one.seconds > other.seconds; });
+  std::ranges::sort(answers,
+                    [](const InWork& one, const InWork& other) { return one.seconds > other.seconds; });
   return answers;
 }
 

@@ -11,8 +11,7 @@ const grammar::VocabularyTrie& GrammarShelf::vocabulary() {
 }
 
 std::optional<grammar::Compiled> GrammarShelf::find(const grammar::Source& source) {
-  const auto found =
-      std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
+  const auto found = std::ranges::find_if(kept_, [&](const auto& kept) { return kept.first == source; });
   if (found == kept_.end()) return std::nullopt;
   kept_.splice(kept_.begin(), kept_, found);
   make_room();

@@ -205,9 +205,8 @@ void KeptAnswers::grow(size_t num_bytes) {
 // event of the largest answer that has such events.
 void KeptAnswers::shrink() {
   while (is_full()) {
-    const auto ended = std::find_if(answers_.begin(), answers_.end(), [](const auto& answer) {
-      return answer->has_ended() && answer->readers_.empty();
-    });
+    const auto ended = std::ranges::find_if(
+        answers_, [](const auto& answer) { return answer->has_ended() && answer->readers_.empty(); });
     if (ended != answers_.end()) {
       drop(*ended);
       continue;

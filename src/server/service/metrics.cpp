@@ -7,11 +7,9 @@
 
 #include <array>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "model/batch.h"
-#include "server/service/metrics_text.h"
 #include "server/service/process_metrics.h"
 
 namespace nibble::server {

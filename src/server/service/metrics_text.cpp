@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/text/word_list.h"
+
 namespace nibble::server {
 namespace {
 
@@ -17,35 +19,18 @@ using prometheus::MetricFamily;
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
 // Metrics that vLLM has too, with the same meaning.
-constexpr std::string_view kOfVllm[] = {
-    "num_requests_running",
-    "num_requests_waiting",
-    "kv_cache_usage_perc",
-    "cache_config_info",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "prefix_cache_queries_total",
-    "prefix_cache_hits_total",
-    "num_preemptions_total",
-    "request_success_total",
-    "time_to_first_token_seconds",
-    "inter_token_latency_seconds",
-    "e2e_request_latency_seconds",
-    "request_queue_time_seconds",
-    "request_prefill_time_seconds",
-    "request_decode_time_seconds",
-    "request_prompt_tokens",
-    "request_generation_tokens",
-    "iteration_tokens_total",
-    "spec_decode_num_drafts_total",
-    "spec_decode_num_draft_tokens_total",
-    "spec_decode_num_accepted_tokens_total",
-    "spec_decode_num_accepted_tokens_per_pos_total",
-};
+constexpr std::string_view kOfVllm{
+    "num_requests_running num_requests_waiting kv_cache_usage_perc cache_config_info prompt_tokens_total "
+    "generation_tokens_total prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total "
+    "request_success_total time_to_first_token_seconds inter_token_latency_seconds "
+    "e2e_request_latency_seconds request_queue_time_seconds request_prefill_time_seconds "
+    "request_decode_time_seconds request_prompt_tokens request_generation_tokens iteration_tokens_total "
+    "spec_decode_num_drafts_total spec_decode_num_draft_tokens_total spec_decode_num_accepted_tokens_total "
+    "spec_decode_num_accepted_tokens_per_pos_total"};
 
 bool has_label(const ClientMetric& metric, std::string_view name) {
-  return std::any_of(metric.label.begin(), metric.label.end(),
-                     [&](const ClientMetric::Label& label) { return label.name == name; });
+  return std::ranges::any_of(metric.label,
+                             [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
 // Adds copies of the families that vLLM has too, with vLLM's prefix. Leaves out series with the label
@@ -54,7 +39,7 @@ void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
     const std::string_view name = std::string_view(family.name).substr(kOurs.size());
-    if (std::find(std::begin(kOfVllm), std::end(kOfVllm), name) == std::end(kOfVllm)) continue;
+    if (!has_word(kOfVllm, name)) continue;
     MetricFamily& copy = copies.emplace_back(family);
     copy.name = "vllm:" + std::string(name);
     std::erase_if(copy.metric, [](const ClientMetric& metric) { return has_label(metric, "layers"); });

@@ -40,7 +40,7 @@ void ParsePool::add(JobPtr job) {
 void ParsePool::drop(const JobPtr& job) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find(waiting_.begin(), waiting_.end(), job);
+    const auto found = std::ranges::find(waiting_, job);
     if (found == waiting_.end()) return;
     waiting_.erase(found);
   }

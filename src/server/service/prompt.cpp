@@ -30,7 +30,7 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   for (const std::string& word : words)
     for (const char* before : {"", " "}) {
       std::vector<TokenId> run = tokenizer.encode(before + word, SpecialTokens::kOrdinary);
-      if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(std::move(run));
+      if (std::ranges::find(runs, run) == runs.end()) runs.push_back(std::move(run));
     }
   return runs;
 }
@@ -68,8 +68,7 @@ ContextLengthError::ContextLengthError(size_t tokens, int context)
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
-  if (chat.instructions.empty() &&
-      std::none_of(chat.messages.begin(), chat.messages.end(), gives_instructions))
+  if (chat.instructions.empty() && std::ranges::none_of(chat.messages, gives_instructions))
     chat.instructions = service.options.defaults.instructions;
   chat.date = service.options.date.value_or(harmony::today());
   chat.response_format = request.params.format.told;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
@@ -36,7 +35,7 @@ GoldenTolerance float32_tolerance(const Config&, const GoldenSet&, std::span<con
 GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden,
                               std::span<const KernelChoice> kernels) {
   const auto takes_int8 = [&](Operation operation) {
-    return std::any_of(kernels.begin(), kernels.end(), [&](const KernelChoice& row) {
+    return std::ranges::any_of(kernels, [&](const KernelChoice& row) {
       return row.operation == operation && row.activations == "INT8";
     });
   };
@@ -49,7 +48,7 @@ GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden,
 std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
                                                 std::span<const KernelChoice> kernels) {
   const auto is_int8 = [](const KernelChoice& row) { return row.activations == "INT8"; };
-  if (std::none_of(kernels.begin(), kernels.end(), is_int8)) return std::nullopt;
+  if (std::ranges::none_of(kernels, is_int8)) return std::nullopt;
   return reference::Rounding{.kv = options.kv_format, .int8_activations = true};
 }
 std::optional<reference::Rounding> no_rounding(const BackendOptions&, std::span<const KernelChoice>) {
@@ -247,8 +246,7 @@ constexpr BackendRow kBackends[] = {
 std::span<const BackendRow> all_backends() { return kBackends; }
 
 const BackendRow& best_backend() {
-  return *std::find_if(std::begin(kBackends), std::end(kBackends),
-                       [](const BackendRow& row) { return row.making.why_not().empty(); });
+  return *std::ranges::find_if(kBackends, [](const BackendRow& row) { return row.making.why_not().empty(); });
 }
 
 std::optional<DeviceFacts> device_facts(const BackendRow& backend) {

@@ -31,7 +31,7 @@ bool is_named(std::string_view operation, std::string_view name) {
 }
 
 void append_once(std::vector<std::string_view>& words, std::string_view word) {
-  if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  if (std::ranges::find(words, word) == words.end()) words.push_back(word);
 }
 
 std::string read_format(std::string_view requirement, std::string_view format,
@@ -40,7 +40,7 @@ std::string read_format(std::string_view requirement, std::string_view format,
   for (const Format known : kFormats) names.push_back(lower_case(nibble::name(known)));
   names.push_back("int8");  // Only activations have this format.
   for (const Format other : others) names.push_back(lower_case(nibble::name(other)));
-  if (std::find(names.begin(), names.end(), lower_case(format)) == names.end())
+  if (std::ranges::find(names, lower_case(format)) == names.end())
     throw InputError("--require '{}': unknown format '{}'; expected one of {}", requirement, format,
                      fmt::join(names, ", "));
   return lower_case(format);

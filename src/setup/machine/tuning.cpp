@@ -18,7 +18,6 @@ namespace nibble {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 struct TunedField {
   const char* name;
@@ -73,8 +72,7 @@ std::vector<TunedSteps> steps_from_json(const Json& json, const std::string& whe
   bool is_right = json.is_array();
   if (is_right)
     for (const Json& steps : json) {
-      is_right = is_right && steps.is_array() && steps.size() == 4 &&
-                 std::all_of(steps.begin(), steps.end(), is_count);
+      is_right = is_right && steps.is_array() && steps.size() == 4 && std::ranges::all_of(steps, is_count);
       if (is_right) all.push_back({steps[0], steps[1], steps[2], steps[3]});
     }
   if (!is_right)

@@ -25,7 +25,7 @@ struct Tuning {
 
   bool operator==(const Tuning&) const = default;
 };
-nlohmann::ordered_json to_json(const Tuning& tuning);
+Json to_json(const Tuning& tuning);
 
 std::string machine_name();                        // "AMD EPYC 9754, 4 cores"
 std::string machine_name(const DeviceFacts& gpu);  // "NVIDIA GB10, 48 multiprocessors, driver 580.95"

@@ -12,7 +12,6 @@ namespace nibble {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const fs::path& path) {
   throw InputError("{}: not a report of nibble verify: delete it, or run nibble verify again", path.string());
@@ -41,8 +40,8 @@ std::map<std::string, std::string> results(const Json& list, const char* key, co
 
 fs::path verified_path(const DeviceFacts& device) {
   std::string gpu = device.uuid.value_or(device.name);
-  std::replace_if(
-      gpu.begin(), gpu.end(),
+  std::ranges::replace_if(
+      gpu,
       [](char c) { return !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z'); },
       '-');
   const fs::path file = "nibble/verified-" + gpu + ".json";

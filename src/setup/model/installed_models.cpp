@@ -32,7 +32,7 @@ std::vector<InstalledModel> installed_models(const Places& places) {
     else
       models.push_back({stored.name, stored.place, {}, stored.fault});
   }
-  std::stable_sort(models.begin(), models.end(), [](const InstalledModel& a, const InstalledModel& b) {
+  std::ranges::stable_sort(models, [](const InstalledModel& a, const InstalledModel& b) {
     return std::tie(a.place, a.name) < std::tie(b.place, b.name);
   });
   return models;

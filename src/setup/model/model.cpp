@@ -1,7 +1,5 @@
 #include "setup/model/model.h"
 
-#include "model/checkpoint/synthetic.h"
-
 namespace nibble {
 
 Model open_model(const std::string& argument, const Places& places) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "core/errors/error.h"
 #include "core/text/near_name.h"
@@ -48,7 +47,7 @@ std::vector<std::string> known_names() {
 // is no misspelling of another one.
 std::string guess_model(const std::string& argument) {
   const std::vector<std::string> names = known_names();
-  return std::find(names.begin(), names.end(), argument) == names.end() ? guess(argument, names) : ".";
+  return std::ranges::find(names, argument) == names.end() ? guess(argument, names) : ".";
 }
 
 [[noreturn]] void refuse(const std::string& argument, const std::vector<std::string>& tried) {

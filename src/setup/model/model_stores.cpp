@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -122,8 +121,8 @@ std::optional<fs::path> newest_snapshot(const std::string& repository, const fs:
     std::error_code unknown;
     return std::pair(fs::last_write_time(folder, unknown), folder);
   };
-  const fs::path newest = *std::max_element(snapshots.begin(), snapshots.end(),
-                                            [&](const auto& a, const auto& b) { return age(a) < age(b); });
+  const fs::path newest =
+      *std::ranges::max_element(snapshots, [&](const auto& a, const auto& b) { return age(a) < age(b); });
   if (snapshots.size() == 1)
     log::info("{}: the cache has no refs/main; using its only snapshot, {}", repository, newest.string());
   else

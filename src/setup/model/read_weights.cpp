@@ -46,7 +46,7 @@ void read_weights(const Weights& weights, const ReportProgress& report) {
   size_t total = 0, done = 0;
   for (const Bytes part : parts) total += part.size();
   // Read in the order of the file, for read-ahead: matrices in a file are not ordered by layer.
-  std::sort(parts.begin(), parts.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
+  std::ranges::sort(parts, [](Bytes a, Bytes b) { return a.data() < b.data(); });
   for (const Bytes part : parts) {
     for (size_t at = 0; at < part.size(); at += kPage) {
       [[maybe_unused]] const volatile std::byte touched = part[at];

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
@@ -40,8 +39,7 @@ std::optional<FoundTemplate> template_beside(const fs::path& folder) {
   if (fs::is_regular_file(file, error))
     return FoundTemplate{file.string(), read_text_file(file, kMaxTemplateBytes)};
   if (!fs::is_regular_file(config, error)) return std::nullopt;
-  const harmony::Json object =
-      harmony::parse_json(read_text_file(config, kMaxTemplateBytes), config.string());
+  const Json object = harmony::parse_json(read_text_file(config, kMaxTemplateBytes), config.string());
   const auto member = object.find("chat_template");
   if (member == object.end() || !member->is_string()) return std::nullopt;
   return FoundTemplate{config.string() + ": chat_template", member->get<std::string>()};

@@ -31,7 +31,7 @@ ExpertRules rules_of(const ResolvedSettings& setup, std::optional<Format> otherw
 }
 
 bool has_stored_experts(const Weights& weights) {
-  return std::any_of(weights.layers.begin(), weights.layers.end(), [](const LayerWeights& layer) {
+  return std::ranges::any_of(weights.layers, [](const LayerWeights& layer) {
     return layer.gate_up.first.experts() || layer.down.first.experts();
   });
 }

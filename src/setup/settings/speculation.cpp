@@ -33,7 +33,7 @@ constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in v
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
-    if (row.by_request || std::find(names.begin(), names.end(), row.name) != names.end())
+    if (row.by_request || std::ranges::find(names, row.name) != names.end())
       options.drafters.emplace_back(row.make);
   return options;
 }
@@ -49,7 +49,7 @@ SpeculationOptions named(std::string_view name) {
 std::optional<int> find_number(const Field& config, const char* key, int most) {
   const std::optional<Field> field = config.find(key);
   if (!field) return {};
-  const harmony::Json& value = field->value();
+  const Json& value = field->value();
   if (!value.is_number_integer() || value < 1 || value > most)
     field->refuse(fmt::format("a whole number from 1 to {}", most));
   return value.get<int>();
@@ -68,7 +68,7 @@ speculative::NgramLengths read_lengths(const Field& config) {
 }
 
 SpeculationOptions read_config(const std::string& text) {
-  const harmony::Json json = harmony::parse_json(text, "--speculative-config");
+  const Json json = harmony::parse_json(text, "--speculative-config");
   const Field config(json, "--speculative-config");
   if (const auto tree = config.find("speculative_token_tree"))
     throw InputError(

@@ -8,12 +8,12 @@
 #include <numbers>
 #include <sstream>
 
-#include "cli/bench/bench.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
-#include "cli/measure/number_list.h"
+#include "cli/command.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/options.h"
 #include "core/numbers/random.h"
 #include "setup/start/resolve.h"
 #include "tests/cli/scripted_backend.h"

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/bench/bench.h"
+#include "cli/command.h"
 #include "tests/error_of.h"
 
 namespace nibble::cli {

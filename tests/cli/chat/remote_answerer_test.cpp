@@ -9,7 +9,6 @@ namespace nibble::cli {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::ordered_json;
 
 harmony::Chat two_turns() {
   harmony::Chat chat;

@@ -12,7 +12,6 @@
 namespace nibble::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;

@@ -11,9 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/inspect.h"
-#include "cli/run.h"
-#include "cli/serve.h"
+#include "cli/command.h"
 #include "cli/start_line/values.h"
 #include "core/program/settings.h"
 #include "tests/folders.h"

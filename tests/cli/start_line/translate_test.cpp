@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/run.h"
-#include "cli/serve.h"
+#include "cli/command.h"
 #include "cli/start_line/values.h"
-#include "cli/tokenize.h"
 #include "core/program/settings.h"
 #include "tests/error_of.h"
 

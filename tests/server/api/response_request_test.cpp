@@ -173,13 +173,13 @@ TEST(ResponseRequest, WhatTheClientRanReachesTheModel) {
 
 TEST(ResponseRequest, AnItemOfNothingButAnIdIsAReference) {
   const std::string stored = R"({"type": "message", "role": "user", "content": "x"})";
-  harmony::Json body = harmony::Json::parse(
+  Json body = Json::parse(
       R"({"input": [{"id": "msg_1"}, {"id": "msg_1", "type": null}, {"id": "a", "role": "user", "content": "y"}]})");
   resolve_references(body, [&](const std::string& id) { return id == "msg_1" ? &stored : nullptr; });
   EXPECT_EQ(body["input"][0]["content"], "x");
   EXPECT_EQ(body["input"][1]["content"], "x");
   EXPECT_EQ(body["input"][2]["content"], "y");
-  body = harmony::Json::parse(R"({"input": [{"id": "rs_unknown"}]})");
+  body = Json::parse(R"({"input": [{"id": "rs_unknown"}]})");
   EXPECT_THROW(resolve_references(body, [](const std::string&) { return nullptr; }), HttpError);
 }
 
@@ -249,11 +249,11 @@ TEST(ResponseRequest, ABackgroundNeedsAStore) {
 }
 
 TEST(ResponseRequest, AReferenceBecomesTheItem) {
-  harmony::Json body = harmony::Json::parse(R"({"input": [{"type": "item_reference", "id": "msg_1"}]})");
+  Json body = Json::parse(R"({"input": [{"type": "item_reference", "id": "msg_1"}]})");
   const std::string item = R"({"type": "message", "role": "user", "content": "hi"})";
   resolve_references(body, [&](const std::string& id) { return id == "msg_1" ? &item : nullptr; });
   EXPECT_EQ(read_response(body).chat.messages[0].text, "hi");
-  body["input"][0] = harmony::Json::parse(R"({"type": "item_reference", "id": "msg_2"})");
+  body["input"][0] = Json::parse(R"({"type": "item_reference", "id": "msg_2"})");
   EXPECT_THROW(resolve_references(body, [](const std::string&) { return nullptr; }), HttpError);
 }
 

@@ -15,7 +15,6 @@
 namespace nibble::server {
 namespace {
 
-using harmony::Json;
 using testing::HasSubstr;
 
 // The tools that a request offers, in each API. A function is {"name", "description", "parameters",

@@ -3,7 +3,6 @@
 // x is never rounded to int8. Memory traffic: A and B once per row, for rank 16 of 20b 1.3 MB per layer.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 

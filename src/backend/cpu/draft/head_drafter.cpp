@@ -12,7 +12,6 @@
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
-#include "backend/draft_chain.h"
 #include "core/errors/error.h"
 
 namespace nibble::cpu {
@@ -85,7 +84,7 @@ void HeadDrafter::start(ptrdiff_t num_rows) {
 
 void HeadDrafter::keep(int layer, View<const float, 2> x) {
   const auto& taps = head_.config.taps;
-  const auto tap = std::find(taps.begin(), taps.end(), layer);
+  const auto tap = std::ranges::find(taps, layer);
   if (tap == taps.end()) return;
   const ptrdiff_t hidden = head_.config.hidden;
   for (ptrdiff_t t = 0; t < x.shape[0]; ++t)

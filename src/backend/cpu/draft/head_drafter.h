@@ -2,7 +2,6 @@
 // backend/draft_chain.h describes its rows and pages. Keys and values are BF16.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 

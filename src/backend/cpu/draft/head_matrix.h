@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_matrix.h"

@@ -1,7 +1,6 @@
 #include "backend/cpu/experts/experts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "backend/cpu/activations.h"

@@ -16,7 +16,7 @@ constexpr ptrdiff_t kRowsPerItem{4};  // maximum tokens that a float kernel mult
 int largest_but(std::span<const int> taken, std::span<const float> logits) {
   int best = -1;
   for (int e = 0; e < std::ssize(logits); ++e) {
-    if (std::find(taken.begin(), taken.end(), e) != taken.end()) continue;
+    if (std::ranges::find(taken, e) != taken.end()) continue;
     if (best < 0 || logits[e] > logits[best]) best = e;
   }
   return best;

@@ -225,7 +225,7 @@ Types Branches::types_of_failure(const Term& term) const {
 // Removes alternatives that no value of the given types can satisfy.
 void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
   std::erase_if(alternatives, [&](const Terms& terms) {
-    return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
+    return std::ranges::any_of(terms, [&](const Term& term) {
       const bool fails = term.sense == Term::Sense::kKeywordFails || term.sense == Term::Sense::kUnknown;
       const bool has = term.sense == Term::Sense::kHasMember || term.sense == Term::Sense::kMemberFails;
       return (fails && (types_of_failure(term) & types) == 0) || (has && (types & kObjectType) == 0);
@@ -378,9 +378,8 @@ bool Branches::are_disjoint(const Json& a, const Json& b) {
   ++disjoint_depth_;
   fuel_.spend(20);
   const std::vector<Branch> both = of({{&a}, {&b}});
-  const bool result = std::all_of(both.begin(), both.end(), [&](const Branch& branch) {
-    return is_impossible(branch, kMaxDisjointDepth - disjoint_depth_);
-  });
+  const bool result = std::ranges::all_of(
+      both, [&](const Branch& branch) { return is_impossible(branch, kMaxDisjointDepth - disjoint_depth_); });
   --disjoint_depth_;
   return result;
 }

@@ -66,14 +66,14 @@ Compiled SchemaCompiler::compile() {
 }
 
 std::string SchemaCompiler::dearest_place() const {
-  const auto dearest = std::max_element(work_.begin(), work_.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto dearest =
+      std::ranges::max_element(work_, [](const auto& a, const auto& b) { return a.second < b.second; });
   return dearest == work_.end() ? "" : document_.path_of(*dearest->first);
 }
 
 std::string SchemaCompiler::impossible_place() const {
   std::string deepest;
-  const auto depth = [](const std::string& place) { return std::count(place.begin(), place.end(), '/'); };
+  const auto depth = [](const std::string& place) { return std::ranges::count(place, '/'); };
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
@@ -126,8 +126,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   }
   Expressions& e = builder_.expressions();
   const auto is_excluded = [&](const Json& value) {
-    return std::any_of(facts.excluded.begin(), facts.excluded.end(),
-                       [&](const Json* other) { return *other == value; });
+    return std::ranges::any_of(facts.excluded, [&](const Json* other) { return *other == value; });
   };
   std::vector<Expression> words;
   if ((facts.types & kNullType) && !is_excluded(nullptr)) words.push_back(e.text("null"));

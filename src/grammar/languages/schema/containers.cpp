@@ -36,8 +36,8 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
 // OpenAI's strict mode allows no undeclared members, except if none is declared: only {} would be left.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
-    return std::any_of(facts.sources.begin(), facts.sources.end(),
-                       [&](const Json* source) { return SchemaDocument::find(*source, keyword) != nullptr; });
+    return std::ranges::any_of(
+        facts.sources, [&](const Json* source) { return SchemaDocument::find(*source, keyword) != nullptr; });
   };
   return options_.is_strict && has("properties") && !has("additionalProperties") &&
          !has("patternProperties") && facts.unevaluated.empty();
@@ -46,8 +46,7 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
 // Returns the node of a member's value. Each schema of `facts` applies its properties and patterns that match
 // the name; if none match, its additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
-  if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
-    return builder_.nothing();
+  if (std::ranges::find(facts.absent, name) != facts.absent.end()) return builder_.nothing();
   if (!may_hold(name, facts.names)) return builder_.nothing();
   Fuel& fuel = builder_.expressions().fuel();
   fuel.spend(facts.sources.size());
@@ -91,7 +90,7 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
     bool is_matched = false;
     if (const Json* all = SchemaDocument::find(*source, "patternProperties"))
       for (const Json& schema : *all)
-        if (std::find(patterns.begin(), patterns.end(), &schema) != patterns.end()) {
+        if (std::ranges::find(patterns, &schema) != patterns.end()) {
           terms.push_back({&schema});
           is_matched = true;
         }
@@ -100,8 +99,8 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
   }
   const auto is_named = [&](const Json& schema) {
     const Json* all = SchemaDocument::find(schema, "patternProperties");
-    return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Json& matched) {
-             return std::find(patterns.begin(), patterns.end(), &matched) != patterns.end();
+    return all != nullptr && std::ranges::any_of(*all, [&](const Json& matched) {
+             return std::ranges::find(patterns, &matched) != patterns.end();
            });
   };
   for (const Unevaluated& unevaluated : facts.unevaluated)
@@ -145,9 +144,8 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
   std::vector<GrammarBuilder::Undeclared> found;
   for (const Group& group : groups) {
     const Terms terms = undeclared_terms(facts, group.patterns);
-    const bool is_forbidden = std::any_of(terms.begin(), terms.end(), [](const Term& term) {
-      return term.schema->is_boolean() && !term.schema->get<bool>();
-    });
+    const bool is_forbidden = std::ranges::any_of(
+        terms, [](const Term& term) { return term.schema->is_boolean() && !term.schema->get<bool>(); });
     if (!is_forbidden) found.push_back({group.names, value(terms)});
   }
   return found;

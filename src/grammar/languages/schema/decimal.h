@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/text/json.h"
-#include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {
 

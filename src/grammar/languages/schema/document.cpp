@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 
-#include "core/errors/error.h"
 #include "grammar/languages/one_line.h"
 #include "grammar/limits.h"
 

@@ -9,7 +9,6 @@
 
 #include "core/errors/error.h"
 #include "core/text/json.h"
-#include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {
 

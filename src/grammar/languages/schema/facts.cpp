@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "grammar/languages/one_line.h"
-#include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
 namespace {
@@ -153,7 +152,7 @@ class FactsReader {
   }
 
   void add_format(const Format& format, std::vector<const Format*>& to) {
-    if (std::find(to.begin(), to.end(), &format) == to.end()) to.push_back(&format);
+    if (std::ranges::find(to, &format) == to.end()) to.push_back(&format);
     if (!format.not_checked.empty())
       warn_once(warnings_,
                 fmt::format("the format '{}' is enforced except for {}", format.name, format.not_checked));
@@ -333,7 +332,7 @@ uint32_t ArrayFacts::most() const {
 }
 
 void warn_once(std::vector<std::string>& warnings, const std::string& warning) {
-  if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+  if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
 }
 
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings) {

@@ -1,4 +1,5 @@
 // Lists the ways in which a schema can fail, for "not", "if" and "oneOf".
+#include "core/text/take_until.h"
 #include "grammar/languages/schema/branches.h"
 #include "grammar/languages/schema/facts.h"
 #include "grammar/languages/schema/formats.h"
@@ -12,27 +13,16 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
 
 // Adds the failures of keywords that do not concern items, members, or other schemas.
 void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
-  constexpr std::string_view kSingle[]{"type",
-                                       "enum",
-                                       "const",
-                                       "minimum",
-                                       "maximum",
-                                       "exclusiveMinimum",
-                                       "exclusiveMaximum",
-                                       "multipleOf",
-                                       "minLength",
-                                       "maxLength",
-                                       "pattern",
-                                       "format",
-                                       "minItems",
-                                       "maxItems",
-                                       "minProperties",
-                                       "maxProperties"};
+  constexpr std::string_view kSingle{
+      "type enum const minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength "
+      "pattern format minItems maxItems minProperties maxProperties"};
   constexpr std::string_view kUnknown[]{"uniqueItems", "unevaluatedItems", "unevaluatedProperties",
                                         "$dynamicRef", "$recursiveRef"};
-  for (const std::string_view keyword : kSingle)
+  for (std::string_view rest = kSingle; !rest.empty();) {
+    const std::string_view keyword = take_until(rest, ' ');
     if (SchemaDocument::find(schema, keyword) && !is_ignored(schema, keyword))
       ways.push_back({{&schema, Term::Sense::kKeywordFails, keyword}});
+  }
   for (const std::string_view keyword : kUnknown) {
     const Json* value = SchemaDocument::find(schema, keyword);
     if (value == nullptr) continue;

@@ -51,8 +51,7 @@ constexpr Format kFormats[]{
 }  // namespace
 
 const Format* find_format(std::string_view name) {
-  const auto known =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& f) { return f.name == name; });
+  const auto known = std::ranges::find(kFormats, name, &Format::name);
   return known == std::end(kFormats) ? nullptr : known;
 }
 

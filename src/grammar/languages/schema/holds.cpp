@@ -1,6 +1,7 @@
 // Checks a value against a schema, keyword by keyword. Used to filter the values of an enum.
 #include <algorithm>
 
+#include "core/text/word_list.h"
 #include "grammar/automata/trie.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/compiler.h"
@@ -77,51 +78,20 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
 
 // Checks the listed keywords. Other keywords assert nothing, or are checked together with a listed one.
 bool SchemaCompiler::all_keywords_hold(const Json& value, const Json& schema) {
-  constexpr std::string_view kKeywords[]{"type",
-                                         "enum",
-                                         "const",
-                                         "$ref",
-                                         "allOf",
-                                         "anyOf",
-                                         "oneOf",
-                                         "not",
-                                         "if",
-                                         "minimum",
-                                         "maximum",
-                                         "exclusiveMinimum",
-                                         "exclusiveMaximum",
-                                         "multipleOf",
-                                         "minLength",
-                                         "maxLength",
-                                         "pattern",
-                                         "format",
-                                         "items",
-                                         "prefixItems",
-                                         "minItems",
-                                         "maxItems",
-                                         "uniqueItems",
-                                         "contains",
-                                         "required",
-                                         "properties",
-                                         "patternProperties",
-                                         "additionalProperties",
-                                         "propertyNames",
-                                         "minProperties",
-                                         "dependentRequired",
-                                         "dependentSchemas",
-                                         "dependencies",
-                                         "unevaluatedItems",
-                                         "unevaluatedProperties",
-                                         "maxProperties"};
+  constexpr std::string_view kKeywords{
+      "type enum const $ref allOf anyOf oneOf not if minimum maximum exclusiveMinimum exclusiveMaximum "
+      "multipleOf minLength maxLength pattern format items prefixItems minItems maxItems uniqueItems "
+      "contains required properties patternProperties additionalProperties propertyNames minProperties "
+      "dependentRequired dependentSchemas dependencies unevaluatedItems unevaluatedProperties maxProperties"};
   bool result = true;
   for (const auto& member : schema.items()) {
-    const auto known = std::find(std::begin(kKeywords), std::end(kKeywords), member.key());
-    if (!result || known == std::end(kKeywords)) continue;
-    if (*known == "required" || *known == "properties") {
+    const std::string& keyword = member.key();
+    if (!result || !has_word(kKeywords, keyword)) continue;
+    if (keyword == "required" || keyword == "properties") {
       const size_t num = member.value().is_structured() ? member.value().size() : 0;
-      for (uint32_t i = 0; i < num; ++i) result = result && keyword_holds(value, schema, *known, i);
+      for (uint32_t i = 0; i < num; ++i) result = result && keyword_holds(value, schema, keyword, i);
     } else {
-      result = keyword_holds(value, schema, *known, 0);
+      result = keyword_holds(value, schema, keyword, 0);
     }
   }
   return result;

@@ -9,8 +9,8 @@ namespace nibble::grammar {
 bool SchemaCompiler::is_impossible(const Terms& terms, uint32_t depth) {
   if (depth == 0) return false;
   const std::vector<Branch> branches = branches_.of(terms);
-  return std::all_of(branches.begin(), branches.end(),
-                     [&](const Branch& branch) { return is_impossible(branch, depth - 1); });
+  return std::ranges::all_of(branches,
+                             [&](const Branch& branch) { return is_impossible(branch, depth - 1); });
 }
 
 bool SchemaCompiler::is_impossible(const Branch& branch, uint32_t depth) {
@@ -33,8 +33,7 @@ bool SchemaCompiler::is_impossible(const Branch& branch, uint32_t depth) {
     const ObjectFacts& objects = facts.objects;
     bool is_possible = objects.min <= objects.max && objects.required.size() <= objects.max;
     for (const std::string& name : objects.required) {
-      if (std::find(objects.absent.begin(), objects.absent.end(), name) != objects.absent.end())
-        is_possible = false;
+      if (std::ranges::find(objects.absent, name) != objects.absent.end()) is_possible = false;
       if (!is_possible) break;
       Terms terms;
       for (const Json* source : objects.sources) {

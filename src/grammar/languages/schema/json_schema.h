@@ -5,7 +5,7 @@
 // colon, or a line break and up to 20 spaces or tabs before a member, an item, or the closing bracket.
 #pragma once
 
-#include "grammar/languages/schema/json.h"
+#include "core/text/json_fwd.h"
 #include "grammar/languages/schema/schema_options.h"
 #include "grammar/program/grammar.h"
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "core/errors/error.h"
-
 namespace nibble::grammar {
 
 bool Unevaluated::mentions_member(const std::function<bool(const Json& schema)>& is_named) const {
-  return std::any_of(scope.begin(), scope.end(), [&](const Json* schema) {
+  return std::ranges::any_of(scope, [&](const Json* schema) {
     // Each of these two keywords covers all members that no other keyword names.
     const bool has_rest = SchemaDocument::find(*schema, "additionalProperties") ||
                           (schema != scope[0] && SchemaDocument::find(*schema, "unevaluatedProperties"));

@@ -1,46 +1,26 @@
 #include "grammar/languages/schema/widening.h"
 
 #include <algorithm>
-#include <span>
 
+#include "core/text/word_list.h"
 #include "grammar/languages/one_line.h"
 
 namespace nibble::grammar {
 namespace {
 
 // Keywords that are never dropped: "type" costs nothing, and references may need the others.
-constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
+constexpr std::string_view kKept{"type $defs definitions $schema $id id $anchor"};
 // Keywords that are expensive, or that multiply the cost of keywords next to them.
-constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
-                                   "not",          "if",          "dependentRequired",
-                                   "dependencies", "uniqueItems", "dependentSchemas",
-                                   "$ref",         "pattern",     "patternProperties",
-                                   "contains",     "multipleOf",  "propertyNames"};
+constexpr std::string_view kDear{
+    "oneOf anyOf allOf not if dependentRequired dependencies uniqueItems dependentSchemas $ref pattern "
+    "patternProperties contains multipleOf propertyNames"};
 // Keywords whose values are not schemas, but objects with schemas as members.
-constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
-                                    "definitions", "dependentSchemas",  "dependencies"};
+constexpr std::string_view kNamed{
+    "properties patternProperties $defs definitions dependentSchemas dependencies"};
 // Keywords that unevaluatedItems and unevaluatedProperties depend on.
-constexpr std::string_view kMentions[]{"properties",
-                                       "patternProperties",
-                                       "additionalProperties",
-                                       "items",
-                                       "prefixItems",
-                                       "additionalItems",
-                                       "$ref",
-                                       "allOf",
-                                       "anyOf",
-                                       "oneOf",
-                                       "if",
-                                       "then",
-                                       "else",
-                                       "not",
-                                       "dependentSchemas",
-                                       "contains",
-                                       "dependencies"};
-
-bool is_one_of(std::span<const std::string_view> keywords, std::string_view keyword) {
-  return std::find(keywords.begin(), keywords.end(), keyword) != keywords.end();
-}
+constexpr std::string_view kMentions{
+    "properties patternProperties additionalProperties items prefixItems additionalItems $ref allOf anyOf "
+    "oneOf if then else not dependentSchemas contains dependencies"};
 
 std::vector<std::string> names_of(const Json& object) {
   std::vector<std::string> names;
@@ -53,8 +33,7 @@ std::vector<std::string> names_of(const Json& object) {
 Widening::Widening(const Json& schema) : schema_(schema) {
   const Json* type = SchemaDocument::find(schema_, "type");
   const auto is_object = [](const Json& name) { return name == "object"; };
-  if (type != nullptr && !is_object(*type) &&
-      !(type->is_array() && std::any_of(type->begin(), type->end(), is_object)))
+  if (type != nullptr && !is_object(*type) && !(type->is_array() && std::ranges::any_of(*type, is_object)))
     drop_keyword(schema_, "", "type");
 }
 
@@ -85,12 +64,12 @@ void Widening::drop_keyword(Json& schema, const std::string& place, const std::s
   // without its $ref, the schema would no longer ignore the keywords next to it
   if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))
     for (const std::string& name : names_of(schema))
-      if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
+      if (name == "type" || !has_word(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")
     remove(schema, place, "additionalProperties");
   if (keyword == "prefixItems") remove(schema, place, "items");
   if (keyword == "prefixItems" || keyword == "items") remove(schema, place, "additionalItems");
-  if (!is_one_of(kMentions, keyword)) return;
+  if (!has_word(kMentions, keyword)) return;
   remove(schema, place, "unevaluatedProperties");
   remove(schema, place, "unevaluatedItems");
 }
@@ -113,12 +92,12 @@ bool Widening::open_schema(Json& schema, const std::string& place) {
 }
 
 bool Widening::simplify_schema(Json& schema, const std::string& place) {
-  const bool is_named = is_one_of(kNamed, place.substr(place.rfind('/') + 1));
+  const bool is_named = has_word(kNamed, place.substr(place.rfind('/') + 1));
   if (schema.is_array() || (schema.is_object() && is_named)) return false;
   if (!schema.is_object()) return open_schema(schema, place);
   const std::vector<std::string> names = names_of(schema);
-  const auto is_dear = [](const std::string& name) { return is_one_of(kDear, name); };
-  const auto is_kept = [](const std::string& name) { return is_one_of(kKept, name); };
+  const auto is_dear = [](const std::string& name) { return has_word(kDear, name); };
+  const auto is_kept = [](const std::string& name) { return has_word(kKept, name); };
   if (std::ranges::any_of(names, is_dear)) {
     for (const std::string& name : names)
       if (is_dear(name)) drop_keyword(schema, place, name);
