@@ -25,7 +25,7 @@ struct PageTableView {
   int first_page{0};
 };
 
-// A LoRA adapter that the backend has next to its weights: index in BackendOptions::adapters.
+// A LoRA adapter that the backend keeps apart from its weights: index in BackendOptions::adapters.
 enum class AdapterId : uint32_t {};
 
 inline constexpr int kMaxLogprobs{20};  // the limit in OpenAI's API
@@ -82,14 +82,16 @@ struct DraftedTokens {
 };
 
 // Source of the tokens of a run that is launched before its tokens are known. The previous step samples the
-// first token. The other tokens are the first drafts that the draft head makes after it. Needs steps_ahead()
-// > 0 (backend/backend.h). If num_unsure > 0 or the run has drafts, then the sequence's run in the previous
-// step must have requested drafts, this run's rows no penalties, and no run of the batch a tree.
+// first token. The other tokens are the first drafts that the draft head makes after that token. Needs
+// steps_ahead() > 0 (backend/backend.h). If num_unsure > 0 or the run has drafts, three more conditions hold:
+// the sequence's run in the previous step has requested drafts, the rows of this run have no penalties, and
+// no run of the batch has a tree.
 struct Ahead {
   // Index of the previous step's output row that samples the first token. If drafts follow that row, the row
   // of the last accepted draft samples it instead.
   int output_row{0};
-  // Number of drafts after output_row in the previous step. Each accepted one moves this run by one position.
+  // Number of drafts after output_row in the previous step. Each draft that is accepted increases the
+  // positions of this run by one.
   int num_unsure{0};
 };
 
@@ -111,8 +113,8 @@ struct Run {                          // new tokens of one sequence, at consecut
   // The token after the run's last token; read only by the draft head. Not set: the last row samples it.
   std::optional<TokenId> next{};
   std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
-  // The adapter of all rows of the run, whose pages must hold keys and values of the same adapter. Not set:
-  // the model without adapters.
+  // The adapter of all rows of the run. The run's pages must hold keys and values that were computed with
+  // this adapter. Not set: the model without adapters.
   std::optional<AdapterId> adapter{};
 };
 
@@ -125,8 +127,9 @@ inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};
 struct Batch {
   std::span<const Run> runs{};
   bool want_logits{false};  // also return the logits of all output rows
-  // Another thread sets it once no caller needs the step any more. The backend may then give the step up
-  // (StepCut in backend/backend.h) or finish it. Null: the step is needed. Ranks never give a step up.
+  // Another thread sets it to true once no caller needs the step any more. The backend may then abandon the
+  // step (it throws StepCut, backend/backend.h) or finish it. Null: the step is needed. A step that several
+  // ranks run together is always finished.
   const std::atomic<bool>* is_unneeded{nullptr};
 };
 
@@ -152,7 +155,8 @@ struct Drafts {
   std::vector<int> parents{};  // see parent_of(); siblings are sorted by probability, descending
 };
 
-// Times at which a device began a step and had its last token, in nanoseconds of the device's own clock.
+// Times at which a device began a step and had sampled its last token, in nanoseconds of the device's own
+// clock.
 struct DeviceTimes {
   uint64_t begin_ns{0}, end_ns{0};
 };
@@ -161,10 +165,12 @@ struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, in the order of the runs
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
-  // Accepted drafts of each run, as indices of the run's tokens, each the parent of the next. Empty if no run
-  // has a tree. The step has moved their keys and values to the positions after the known tokens.
+  // The accepted drafts of each run, as indices of the run's tokens. Each is the parent of the next. Empty if
+  // no run has a tree. The step has moved the keys and values of these drafts to the positions after the
+  // known tokens.
   std::vector<std::vector<int>> kept{};
-  // Not set if the device has no clock, the step samples no token, or a draft head runs after the tokens.
+  // Not set if the device has no clock, the step samples no token, or the backend has a draft head, which
+  // may still run after the last token is sampled.
   std::optional<DeviceTimes> device_times{};
 };
 

@@ -17,9 +17,9 @@ struct StoredTensor {
   DType dtype;
   const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
-// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, packed by another program, or
-// generated. For experts, the Blocks or StoredExperts of kCodes include the scales, and the description of
-// kScales is ignored.
+// Storage of a tensor. Vectors are StoredTensors; matrices may also be ggml blocks (Blocks), matrices of
+// another program (ForeignMatrix) or generated (RandomWords). For experts, the Blocks or StoredExperts of
+// kCodes include the scales, and the description of kScales is ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords, std::shared_ptr<const StoredExperts>,
                                      std::shared_ptr<const ForeignMatrix>>;
 

@@ -243,8 +243,9 @@ Config read_openai(const Fields& fields) {
   return config;
 }
 
-// Checks that the ends of YaRN's blend are ascending and within the pairs of a head. For other values the
-// published implementations disagree (OpenAI's fails, transformers clamps), so no result would be right.
+// Checks that both ends of the range in which YaRN blends are ascending and within a head's pairs of
+// elements. For other values the published implementations disagree (OpenAI's fails, transformers clamps), so
+// no result would be right.
 void check_yarn(const Config& config, const std::string& origin) {
   const RopeConfig& rope = config.rope;
   if (rope.factor == 1) return;

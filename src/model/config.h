@@ -15,14 +15,14 @@ namespace nibble {
 
 enum class LayerKind { kSliding, kFull };
 
-// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high frequencies, and blends the
-// frequencies between.
+// YaRN (Peng et al. 2023) divides low RoPE frequencies by `factor`, keeps high ones, and blends the two
+// values in a range between. Each frequency rotates one pair of a head's elements.
 struct RopeConfig {
   double theta{150000};
   double factor{32};  // 1: plain RoPE
   double beta_fast{32}, beta_slow{1};
   int original_context{4096};
-  bool truncate{false};  // round the ends of the blend to whole pairs; false in gpt-oss
+  bool truncate{false};  // round both ends of the blended range to whole pairs; false in gpt-oss
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };

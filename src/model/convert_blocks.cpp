@@ -96,7 +96,7 @@ struct ConvertedGroup {
 }  // namespace
 
 bool to_bf16(const ForeignMatrix& matrix, size_t rows, Bf16* to, ThreadPool& pool) {
-  // Rows are read in groups: in some layouts, neighbouring rows share words.
+  // Rows are read in groups, because in some layouts neighbouring rows share 32-bit words.
   const size_t group = as_size(kExpertRows), cols = matrix.cols, groups = (rows + group - 1) / group;
   std::vector<std::vector<float>> wide(as_size(pool.num_threads()), std::vector<float>(group * cols));
   std::atomic<bool> is_exact{true};

@@ -131,8 +131,9 @@ class Decider {
     return true;
   }
 
-  // A format that the backend runs without rounding. An adapter's changes are rounded in BF16 experts, as
-  // PEFT rounds them, but in smaller formats only if that is asked for (docs/decisions/0028).
+  // Returns the file's own format or F32, whichever the backend runs: neither needs rounding. Changes of an
+  // adapter are rounded to BF16 if the experts are BF16, as in PEFT. They are rounded to smaller formats only
+  // if --experts says so (docs/decisions/0028).
   Format native(const StoredExperts& stored, const std::optional<Format>& own) const {
     const bool keeps_changes = !stored.updates || own == Format::kBf16 || own == Format::kF32;
     if (own && keeps_changes && rules_.runs(*own)) return *own;
@@ -161,9 +162,10 @@ double squared_error(std::span<const float, kMxfp4BlockSize> values, const Mxfp4
   return sum;
 }
 
-// Encodes blocks with the scale of the specification's rule or twice that, by the smaller error. The rule
-// alone harms a block of the released models whose largest value is 4 times its scale: if an adapter makes
-// this value smaller, the scale halves, and the value saturates at 3/4 of what it was.
+// Encodes each block with the scale of the specification's rule or with that of Mxfp4Rule::kCeil, which may
+// be twice as large and never saturates: the smaller error decides. The specification's rule alone fails for
+// a block whose largest value is 4 times its scale, which the released models have: if an adapter makes this
+// value slightly smaller, the scale halves, and the value saturates at 3/4 of the original.
 void encode_nearest(std::span<const float> values, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   for (size_t i = 0; i < scales.size(); ++i) {
     const auto block = values.subspan(i * kMxfp4BlockSize).first<kMxfp4BlockSize>();
@@ -174,7 +176,7 @@ void encode_nearest(std::span<const float> values, std::span<uint8_t> codes, std
   }
 }
 
-// The experts of one layer's matrix in another format.
+// A matrix of all experts of one layer, converted to another format.
 class ConvertedExperts {
  public:
   ConvertedExperts(const StoredExperts& stored, const Matrix& first, int num_experts)
@@ -264,7 +266,8 @@ void release(const ExpertTensor& tensor, size_t rows, size_t cols, int num_exper
   for (size_t e = 0; e < as_size(num_experts); ++e) release_pages(codes_of(tensor, e, rows, cols));
 }
 
-// What a conversion costs: bytes, and by how much it changes weights.
+// Costs of a conversion: bytes before and after, and sums from which the relative error of the weights
+// follows.
 struct Price {
   size_t before{0}, after{0};
   double squares{0}, squared_errors{0};

@@ -1,6 +1,5 @@
 // Converts experts of any type that a file holds to a format that a backend runs. First decide_experts()
-// chooses the format of each matrix; convert_experts() then makes matrices of this format, when the model is
-// loaded.
+// chooses the format of each matrix; convert_experts() then converts the matrices when the model is loaded.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +27,18 @@ struct ExpertRules {
 // Throws InputError if the backend does not run `rules.asked`.
 void check_asked(const ExpertRules& rules, const Config& config);
 
-// Chooses the format of all experts: `rules.asked` if set. Otherwise MXFP4 stays as it is, and a matrix
-// becomes MXFP4 if all its blocks of 32 elements are exact in MXFP4, as after an expansion from MXFP4. The
-// check reads the file up to the first block that is not exact. Other matrices keep their type if the backend
-// runs it, or become F32. If the backend runs neither, they become `rules.otherwise`. Throws InputError if it
-// is not set, or if the backend does not run `rules.asked`. Afterwards only matrices that must be converted
-// are StoredExperts.
+// Chooses the format of all experts: `rules.asked` if set. Otherwise MXFP4 stays as it is. A matrix of
+// another type becomes MXFP4 if MXFP4 holds all its blocks of 32 elements exactly, as it does if the file was
+// expanded from MXFP4. The check reads the file up to the first block that is not exact. Any other matrix
+// keeps its type if the backend runs it, or becomes F32 if the backend runs that. If the backend runs neither,
+// it becomes `rules.otherwise`. Throws InputError if that is not set, or if the backend does not run
+// `rules.asked`. Afterwards only matrices that must be converted are StoredExperts.
 void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
                     const ReportProgress& report = {});
 
-// Converts all StoredExperts to the formats chosen, with kExpertRows rows of extra memory for each thread,
-// and releases the pages of the file. LayerWeights::experts_storage keeps the results alive. Logs a line for
-// each pair of types. Returns `weights` if there is nothing to do.
+// Converts all StoredExperts to the chosen formats, with kExpertRows rows of extra memory for each thread,
+// and releases the pages of the file. LayerWeights::experts_storage keeps the results alive. Logs one line
+// for each pair of old and new type. Returns `weights` if there is nothing to do.
 std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> weights, ThreadPool& pool,
                                                const ReportProgress& report = {});
 

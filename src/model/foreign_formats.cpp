@@ -89,7 +89,7 @@ std::string_view mode_of(const Fields& quantization) {
   return field && !field->get(mode) ? mode : std::string_view{};
 }
 
-// Whether nibble reads groups of MLX: 4 or 8 bits with an offset, or MXFP4.
+// Whether nibble reads this quantisation of MLX: 4 or 8 bits with an offset, or MXFP4.
 bool is_readable(const Fields& quantization) {
   const auto bits = first_number(quantization, {"bits"});
   const std::optional<Element> field = quantization.find("mode");
@@ -98,14 +98,16 @@ bool is_readable(const Fields& quantization) {
   return bits && (*bits == 4 || (*bits == 8 && mode != "mxfp4"));
 }
 
-// MLX writes the same object under two names. It has no quant_method; newer versions name a mode.
+// MLX writes the same object under two names, `quantization` and `quantization_config`. The object has no
+// quant_method; that of newer versions has a mode.
 void refuse_mlx(const Fields& quantization) {
   const std::string_view mode = mode_of(quantization);
   const bool is_known = mode == "affine" || mode == "mxfp4" || mode == "mxfp8" || mode == "nvfp4";
   refuse_checkpoint(quantization, "an MLX", is_known ? fmt::format(" ({})", mode) : std::string());
 }
 
-// Layers may have groups of their own: an object under the layer's name.
+// Checks the object that describes all layers. It may have objects under the names of layers, which describe
+// these layers instead.
 void check_mlx(const Fields& config, std::string_view name) {
   const Fields quantization = config.object(name);
   if (!is_readable(quantization)) refuse_mlx(quantization);

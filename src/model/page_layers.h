@@ -11,7 +11,7 @@
 namespace nibble {
 
 // Returns the index of each layer among the layers of its kind. A full and a sliding layer with the same
-// index have the same place in a page, but never in one page at a time.
+// index have the same place in a page. They do not collide, because a page holds layers of one kind.
 std::vector<int> page_layers(const Config& config);  // [num_layers]
 int num_page_layers(const Config& config);
 

@@ -28,7 +28,8 @@ void require_one_of(const Fields& fields, std::string_view name,
   fields.refuse(name, list);
 }
 
-// Refuses parts of a description that change what the weights mean, or that add scales which nibble lacks.
+// Refuses a part of a description that changes what the weights mean, or that adds scales which nibble does
+// not apply.
 void must_be_absent(const Fields& fields, std::string_view name) {
   const std::optional<Element> value = fields.find(name);
   simdjson::dom::object object;
@@ -122,7 +123,8 @@ void check_modelopt(const Fields& quantization) {
   if (quantization.find("config_groups")) check_groups(quantization);
 }
 
-// Fields of AWQ and GPTQ that say what the bytes mean. Others describe how the weights were found.
+// Checks the fields of AWQ and GPTQ that say what the bytes mean. Their other fields describe how the
+// quantiser chose the weights.
 void check_words(const Fields& quantization) {
   quantization.must_be_number("bits", 4);
   quantization.must_be_number("w_bit", 4);

@@ -12,12 +12,12 @@ namespace nibble {
 // Accepts "mxfp4" of the released models; FP8 weights as compressed-tensors, transformers ("fp8") and
 // ModelOpt describe them; NVFP4 of compressed-tensors and ModelOpt; 4-bit integers of compressed-tensors, AWQ
 // and GPTQ. The tensors show which matrices are quantised and in what groups
-// (model/checkpoint/foreign_layers.h). Refuses descriptions by which the bytes mean something else.
+// (model/checkpoint/foreign_layers.h). Refuses a description that gives the bytes another meaning.
 // Descriptions of activations are ignored: nibble does not quantise the inputs of these layers.
 void check_quantization(const Fields& config);
 
-// Whether a config.json says that GPTQ's zero points are stored less one (1) or as they are (0). Null if it
-// does not describe GPTQ. `file` has been accepted by read_config().
+// Returns 1 if a config.json says that GPTQ's zero points are stored minus 1, and 0 if they are stored as
+// they are; nullopt if it does not describe GPTQ. `file` has been accepted by read_config().
 std::optional<uint32_t> read_gptq_zero_offset(const std::filesystem::path& file);
 
 }  // namespace nibble

@@ -33,7 +33,7 @@ void for_each_converted(Weights& weights, const DenseFormats& formats, const Vis
     visit("lm_head", formats.unembedding, std::vector<Matrix*>{&weights.unembedding});
 }
 
-struct Storage {  // converted matrices, and the weights that all other matrices are views of
+struct Storage {  // converted matrices, and the weights that hold all other matrices
   std::shared_ptr<const Weights> original;
   std::vector<Buffer> buffers;
 };
@@ -140,7 +140,7 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
   ConvertedBytes bytes;
   const auto add = [&](Format format, int rows, int cols, int count) {
     if (format == Format::kBf16) return;
-    // The last block of a row counts as whole. Rows with an incomplete block are refused by quantise_dense().
+    // An incomplete last block of a row counts as a whole one here; quantise_dense() refuses such rows.
     const size_t held = format == Format::kMxfp4
                             ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
                             : as_size(cols);

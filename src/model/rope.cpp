@@ -7,7 +7,8 @@
 namespace nibble {
 namespace {
 
-// Returns the index (a real number) of the pair that makes `beta` turns over the original context.
+// Returns the index (a real number) of the pair of elements that makes `beta` turns over the original
+// context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   return head_dim / 2.0 * std::log(config.original_context / (2 * std::numbers::pi * beta)) /
          std::log(config.theta);

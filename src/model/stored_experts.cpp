@@ -59,7 +59,7 @@ void read_floats(const std::byte* from, const Strides& strides, size_t cols, std
       to[r * cols + c] = element<T>(from + (r * strides.row + c * strides.col) * sizeof(T));
 }
 
-// consecutive rows of `expert` from `first` on; num_rows: rows of each expert in the tensor
+// Consecutive rows of `expert`, from `first` on. num_rows: number of rows that each expert has in the tensor.
 struct TensorRows {
   size_t expert, first, num_rows, cols;
 };
@@ -156,7 +156,7 @@ std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first
 
 namespace {
 
-// Rows as the file has them.
+// Decodes rows without the updates of adapters.
 void read_from_file(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
                     std::span<float> to) {
   const size_t cols = as_size(first.cols), rows = as_size(first.rows), expert = as_size(which.expert);

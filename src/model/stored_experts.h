@@ -10,18 +10,18 @@
 
 namespace nibble {
 
-// Returns the bytes of an expert of `rows` rows in the file, without the scales of U8.
+// Returns the bytes of an expert of `rows` rows in the file, without the scales that belong to U8 codes.
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
-// The expert's bytes in the file, without scales that the file keeps apart.
+// The expert's bytes in the file, without scales that are in a tensor of their own.
 std::span<const std::byte> codes_of(const ExpertTensor& tensor, size_t expert, size_t rows, size_t cols);
-bool has_foreign(const StoredExperts& stored);  // whether another program's layout holds any row
+bool has_foreign(const StoredExperts& stored);  // whether any row is a ForeignMatrix's
 
 // Returns pointers to `count` ranges of `bytes` bytes that follow each other without gaps.
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);
 
 // Describes experts that are views of a file: MXFP4 elements, or blocks. nullopt for any other matrix.
 std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
-// The same experts as views, without a copy; nullopt if their type, their order or an adapter needs one.
+// Return views of the same experts; nullopt if their type, their order or an adapter's update needs a copy.
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 

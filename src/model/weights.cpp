@@ -1,4 +1,4 @@
-// The layout of formats, the matrices of experts, and the list of a model's tensors.
+// Sizes of formats, access to the matrices of experts, and the list of a model's tensors.
 #include "model/weights.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct FormatRow {
   size_t block_elements, block_bytes;
 };
 constexpr FormatRow kFormats[] = {
-    // In the order of the enumeration.
+    // In the order of Format.
     {Format::kF32, "F32", 1, 4},
     {Format::kBf16, "BF16", 1, 2},
     {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},

@@ -70,8 +70,9 @@ struct Recipe {  // a description of elements to generate; a device generates th
 
 struct ForeignMatrix;  // a matrix as another program quantised it (formats/foreign_matrix.h)
 
-// Some or all rows of each expert. Types: every ggml type; BF16, F16 and F32; U8, which means MXFP4 codes
-// with scales of blocks, as in OpenAI's checkpoints. Or `foreign` is set, and the other fields are not used.
+// Some or all rows of each expert. `type` is a ggml type, BF16, F16 or F32, or U8: MXFP4 codes, with one
+// scale per block in `scales`, as in OpenAI's checkpoints. If `foreign` is set, it holds the rows and the
+// other fields are not used.
 struct ExpertTensor {
   std::variant<DType, GgmlType> type{DType::kBf16};
   std::vector<const std::byte*> experts{};  // [E]: the first element of each expert
@@ -83,13 +84,13 @@ struct ExpertTensor {
 
 struct ExpertUpdates;  // what LoRA adapters add to the experts of a layer (model/adapter/low_rank.h)
 
-// Experts as a file stores them, in a type or an order that no kernel reads, or that adapters change.
-// model/convert_experts.h turns them into Elements or Blocks when a model is loaded.
+// Experts that cannot be used as a file stores them: no kernel reads their type or order, or adapters change
+// them. model/convert_experts.h turns them into Elements or Blocks when a model is loaded.
 struct StoredExperts {
   ExpertTensor rows{};                             // all rows; if `odd_rows` is set, only the even ones
   std::optional<ExpertTensor> odd_rows{};          // up, if gate and up are two tensors
   Format becomes{Format::kBf16};                   // format after convert_experts()
-  bool is_exact{false};                            // whether this changes no value
+  bool is_exact{false};                            // whether that conversion changes no value
   std::shared_ptr<const ExpertUpdates> updates{};  // added before any conversion; null: none
 };
 std::string_view type_name(const ExpertTensor& tensor);  // "BF16", "Q8_0", "MXFP4"
@@ -109,13 +110,14 @@ struct Matrix {
   const StoredExperts* experts() const;  // null unless `stored` holds them
   const ForeignMatrix* foreign() const;  // likewise
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // kBf16 for blocks of a type that Format lacks. Of StoredExperts and ForeignMatrix: the format that they
-  // become.
+  // For StoredExperts and ForeignMatrix: the format that they become. For blocks of a type that Format lacks:
+  // kBf16.
   Format format() const;
 };
-// Name of the stored type: a Format, a ggml type or, for StoredExperts and ForeignMatrix, that of the file.
+// Name of the type in which the matrix is stored: a Format, a ggml type or, for StoredExperts and
+// ForeignMatrix, the type in the file.
 std::string stored_name(const Matrix& matrix);
-// Format of a dense matrix after conversion of what is not Elements (model/convert_blocks.h).
+// Format that a dense matrix has after convert_blocks() (model/convert_blocks.h). Elements keep their format.
 Format converted_format(const Matrix& matrix);
 
 struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector

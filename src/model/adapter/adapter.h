@@ -21,7 +21,7 @@ std::string name_in(AdaptedMatrix matrix, int layer);  // "q of layer 3", "lm_he
 struct Extents {
   int rows, cols;
 };
-Extents extents_of(AdaptedMatrix matrix, const Config& config);  // of one expert, if it is of experts
+Extents extents_of(AdaptedMatrix matrix, const Config& config);  // for kGateUp and kDown: of one expert
 
 struct MatrixUpdate {
   AdaptedMatrix matrix;
@@ -34,16 +34,17 @@ struct Adapter {
   std::string source;                   // the path, for messages
   std::vector<MatrixUpdate> updates;    // of matrices of the model; all values are finite
   std::shared_ptr<const void> storage;  // keeps the factors alive
-  MappedFiles files;                    // those of the factors
+  MappedFiles files;                    // mapped files that hold the factors
 };
 
-// Opens an adapter: the folder of a PEFT adapter (adapter_config.json and
-// adapter_model.safetensors), its safetensors file, or a GGUF file. Checks every tensor's name and shape
-// against the model. Throws InputError; its one line names what nibble does not apply.
+// Opens an adapter: the folder of a PEFT adapter (adapter_config.json and adapter_model.safetensors), its
+// safetensors file, or a GGUF file. Checks every tensor's name and shape against the model. Throws
+// InputError; its message names what nibble does not support.
 Adapter open_adapter(const std::filesystem::path& path, const Config& config,
                      FileAccess access = FileAccess::kMap);
 
-// "rank 8, scale 2: q 6, v 6, experts' down 192"; numbers of matrices. `scale` multiplies the adapter's own.
+// Returns a text such as "rank 8, scale 2: q 6, v 6, experts' down 192". The numbers after the names count
+// updates. `scale` multiplies the adapter's own scale.
 std::string describe(const Adapter& adapter, float scale);
 
 }  // namespace nibble

@@ -16,7 +16,7 @@ namespace nibble {
 
 struct GgufUpdates {
   std::vector<MatrixUpdate> updates;  // views of the file or of `decoded`
-  std::vector<Buffer> decoded;        // factors that the file has in blocks
+  std::vector<Buffer> decoded;        // factors that the file stores in ggml blocks
 };
 // Checks metadata, and each tensor's name and shape. Throws InputError.
 GgufUpdates read_gguf_adapter(const Gguf& gguf, const Config& config);

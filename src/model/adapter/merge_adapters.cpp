@@ -50,7 +50,7 @@ bool is_of_experts(AdaptedMatrix matrix) {
   return matrix == AdaptedMatrix::kGateUp || matrix == AdaptedMatrix::kDown;
 }
 
-// A matrix in memory of its own, which is written row by row.
+// Memory of a merged matrix: its elements in a format, written one row at a time.
 class MergedMatrix {
  public:
   MergedMatrix(const Matrix& base, Format format)
@@ -100,7 +100,7 @@ std::shared_ptr<const void> make_zeros(size_t bytes) {
   return {owner, aligned};
 }
 
-// Releases the pages of a dense matrix of a file.
+// Releases the pages of a mapped file that hold a dense matrix.
 void release(const Matrix& matrix) {
   if (const ForeignMatrix* foreign = matrix.foreign())
     return release_pages({foreign->codes, code_bytes(*foreign)});
@@ -111,7 +111,8 @@ void release(const Matrix& matrix) {
   release_pages({static_cast<const std::byte*>(elements.data), num_bytes(elements.format, rows * cols)});
 }
 
-// Calls visit(place, expert, update) for every update of experts, or of dense matrices, with its final scale.
+// Calls visit(place, expert, update) for every update of experts if of_experts is set, otherwise for every
+// update of dense matrices. `update.scale` includes the scale of the ScaledAdapter.
 template <typename Visit>
 void for_each_update(std::span<const ScaledAdapter> adapters, bool of_experts, const Visit& visit) {
   for (const auto& [adapter, scale] : adapters)
@@ -123,7 +124,8 @@ void for_each_update(std::span<const ScaledAdapter> adapters, bool of_experts, c
     }
 }
 
-// Adds the updates to a matrix in memory of its own. Returns false if a value is not finite.
+// Writes `base` plus the updates to `to`. Returns false if a value is not finite or would round to infinity
+// in BF16.
 bool merge(const Matrix& base, std::span<const LowRankUpdate> updates, const MergedMatrix& to,
            ThreadPool& pool) {
   constexpr int kRows{32};

@@ -14,12 +14,12 @@ namespace nibble {
 
 struct ScaledAdapter {
   std::shared_ptr<const Adapter> adapter;
-  float scale{1};  // multiplies the adapter's own
+  float scale{1};  // multiplies the adapter's own scale
 };
 
-// Describes the experts that the adapters change: StoredExperts with updates, in the order of the adapters.
-// convert_experts() adds the updates in float32 before it rounds to the format of decide_experts(). Returns
-// `weights` if there are none.
+// Returns weights in which the experts that adapters change are StoredExperts with these updates, in the
+// order of the adapters. convert_experts() adds the updates in float32 before it rounds to the format of
+// decide_experts(). Returns `weights` itself if the adapters change no experts.
 std::shared_ptr<const Weights> with_expert_updates(std::shared_ptr<const Weights> weights,
                                                    std::span<const ScaledAdapter> adapters);
 

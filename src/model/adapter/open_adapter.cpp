@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTensors{"adapter_model.safetensors"}, kConfig{"adapter_config.json"};
 
-// In the order of the enumeration.
+// In the order of AdaptedMatrix.
 constexpr std::string_view kMatrixNames[] = {
     "embedding", "q", "k", "v", "o", "router", "experts' gate_up", "experts' down", "lm_head",
 };

@@ -22,7 +22,7 @@ struct PeftEnding {
   std::string_view text;
   PeftPart part;
 };
-// "default" is the name of an adapter, which PEFT leaves out and some programs keep.
+// PEFT omits the adapter's name from the names of tensors. Some programs keep it: "default".
 constexpr PeftEnding kPeftEndings[] = {
     {".lora_A.weight", PeftPart::kA},
     {".lora_B.weight", PeftPart::kB},
@@ -118,7 +118,8 @@ class PeftReader {
     return dtype == DType::kBf16 || dtype == DType::kF16 || dtype == DType::kF32;
   }
 
-  // The base model's own matrix. It was not trained, so only its size matters: another vocabulary.
+  // Checks a matrix of the base model that PEFT saved with the adapter. LoRA does not train it, so only its
+  // shape is compared: it differs, for example, if the vocabulary was extended.
   void check_frozen(const Tensor& tensor, const std::string& module) const {
     const auto target = target_of_module(module, config_);
     if (!target || target->expert) refuse_module(tensor, module);
@@ -152,7 +153,8 @@ class PeftReader {
                        .row_step = target->row_step}});
   }
 
-  // Refuses a second update of a matrix, under another name. Updates of gate and of up have every second row.
+  // Refuses a second update of the same rows of a matrix under another name. An update of gate changes the
+  // even rows of gate_up, an update of up the odd ones.
   void push(const Tensor& tensor, const MatrixUpdate& added) {
     for (int row = added.update.first_row; row < 2; row += added.update.row_step)
       if (!updated_.emplace(added.matrix, added.layer, added.expert, row).second)
@@ -160,7 +162,8 @@ class PeftReader {
     updates_.push_back(added);
   }
 
-  // Whether the factors fit a matrix of the experts, with inputs and outputs as in transformers or exchanged.
+  // Whether the factors fit a matrix of the experts: A is [r, in] and B is [out, r]. With `is_exchanged`,
+  // A is [r, out] and B is [in, r].
   bool fits(const PeftFactors& factors, const Target& matrix, bool is_exchanged) const {
     const uint64_t in = is_exchanged ? matrix.rows : matrix.cols;
     const uint64_t out = is_exchanged ? matrix.cols : matrix.rows;
@@ -171,7 +174,8 @@ class PeftReader {
            fits(factors, target_of(AdaptedMatrix::kDown, 0, config_), is_exchanged);
   }
 
-  // If a matrix is square, both orders fit; the others of the adapter then decide.
+  // Sets is_exchanged_. The factors of a square matrix fit in both orders; other factors of the adapter then
+  // decide.
   void find_order() {
     const Module* exchanged = nullptr;
     const Module* plain = nullptr;
@@ -255,9 +259,9 @@ class PeftReader {
   const Container& container_;
   const PeftConfig& peft_;
   const Config& config_;
-  std::map<std::string, PeftFactors> modules_;  // by the name without prefix and ending
+  std::map<std::string, PeftFactors> modules_;  // key: module name without prefix and ending
   std::vector<Module> fused_;
-  // Matrices that have an update: matrix, layer, expert, and whether it is of odd rows.
+  // Updated rows: matrix, layer, expert, and 0 for even rows or 1 for odd rows.
   std::set<std::tuple<AdaptedMatrix, int, int, int>> updated_;
   bool is_exchanged_{false};
   std::vector<MatrixUpdate> updates_;

@@ -1,11 +1,12 @@
 // The tensors of a PEFT adapter. For a module MODULE of transformers, after the prefix "base_model.model.":
 //   MODULE.lora_A.weight [r, in], MODULE.lora_B.weight [out, r]
 //   model.embed_tokens.lora_embedding_A [r, V], .lora_embedding_B [H, r]: the update of [V, H] is (B A)^T
-// Experts, of which transformers has two parameters [E, in, out] in one module (target_parameters):
-//   model.layers.N.mlp.experts.lora_A.weight, and with ".base_layer" for the other parameter if both have one
+// Experts are two parameters [E, in, out] of one module of transformers (target_parameters). If both have an
+// update, the names of one of the two updates have ".base_layer" after "experts":
+//   model.layers.N.mlp.experts.lora_A.weight, model.layers.N.mlp.experts.base_layer.lora_A.weight
 //   A [E r, in]: row e r + k is row k of expert e      B [out, r E]: column k E + e is column k of expert e
-// The shapes say which parameter it is. PEFT takes the last axis of the parameter for the input if the module
-// does not say that it is transposed: then A is [E r, out] and B [in, r E].
+// The shapes show which parameter an update is for. If a module does not say that its parameters are
+// transposed, PEFT assumes that the last axis is the input: then A is [E r, out] and B is [in, r E].
 #pragma once
 
 #include <vector>

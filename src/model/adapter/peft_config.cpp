@@ -15,7 +15,8 @@ namespace {
 
 using Element = simdjson::dom::element;
 
-// Fields that do not change the result: how the adapter was made, or for which modules (the tensors say it).
+// Fields that do not change the result. They say how the adapter was made, or which modules it changes, which
+// the names of its tensors show too.
 constexpr std::string_view kUnusedPeftFields{
     "auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules "
     "inference_mode layers_pattern loftq_config lora_dropout layers_to_transform lora_ga_config "
@@ -42,8 +43,8 @@ constexpr RefusedField kRefusedPeftFields[] = {
     {"arrow_config", "it routes tokens among adapters"},
 };
 
-// Starts of `init_lora_weights` that leave the base model as it is. Others (PiSSA, OLoRA, CorDA, LoftQ,
-// LoRA-GA) subtract the first values of the adapter from it.
+// Values of `init_lora_weights` that leave the base model unchanged. All others (PiSSA, OLoRA, CorDA, LoftQ,
+// LoRA-GA) subtract the adapter's initial update from the base model's weights.
 constexpr std::string_view kHarmlessStarts{"gaussian eva orthogonal mica"};
 
 constexpr std::string_view kAdvice{"merge it with PEFT (merge_and_unload) and give the result as the model"};
@@ -62,7 +63,7 @@ bool is_empty(Element value) {
 
 void check_names(Element whole, const std::filesystem::path& file) {
   simdjson::dom::object fields;
-  if (whole.get(fields)) return;  // Fields has refused it
+  if (whole.get(fields)) return;  // not an object: Fields has thrown already
   for (const auto [name, value] : fields) {
     if (has_word(kUnusedPeftFields, name) || has_word(kPeftFields, name) || is_empty(value)) continue;
     const auto* row = std::ranges::find(kRefusedPeftFields, name, &RefusedField::name);

@@ -13,16 +13,16 @@ struct PeftConfig {
   double alpha{0};
   int rank{0};
   bool is_rank_stabilised{false};                          // use_rslora
-  bool has_own_ranks{false};                               // rank_pattern: modules of other ranks
-  std::vector<std::pair<std::string, double>> own_alphas;  // alpha_pattern: ends of modules' names
+  bool has_own_ranks{false};                               // whether rank_pattern sets ranks of modules
+  std::vector<std::pair<std::string, double>> own_alphas;  // alpha_pattern: end of a module's name, alpha
   std::string base_model;                                  // empty if not stated
 
-  // The factor of a module's update: alpha / rank, or alpha / sqrt(rank).
+  // Factor of a module's update: alpha / rank, or alpha / sqrt(rank) if is_rank_stabilised.
   float scale_of(std::string_view module, int rank_of_module) const;
 };
 
-// Throws InputError for a field that changes the result and that nibble does not apply (DoRA, biases, modules
-// saved as a whole, ...), also if its name is unknown. `file` is for messages.
+// Throws InputError for a field that changes the result in a way that nibble does not support (DoRA, biases,
+// modules saved as a whole, ...), and for an unknown field that is not empty. `file` is for messages.
 PeftConfig parse_peft_config(std::string_view json, const std::filesystem::path& file);
 
 }  // namespace nibble

@@ -15,7 +15,7 @@ namespace nibble {
 struct DenseUpdate {
   int rank{0};
   std::vector<float> a;  // [rank, cols of W]
-  std::vector<float> b;  // [rows of W, rank], times the scale of the adapter
+  std::vector<float> b;  // [rows of W, rank], multiplied by the update's scale
 };
 
 struct LayerUpdates {  // matrices without an update are not set
@@ -28,8 +28,8 @@ struct RequestAdapter {
 };
 using RequestAdapters = std::vector<RequestAdapter>;  // AdapterId (model/batch.h) is the index
 
-// Returns the updates of an adapter in float32. `scale` multiplies the adapter's own. Throws InputError if
-// the adapter changes the embedding or experts.
+// Returns the updates of an adapter in float32. `scale` multiplies the adapter's own scale. Throws InputError
+// if the adapter changes the embedding or experts.
 RequestAdapter keep_apart(const Adapter& adapter, float scale, const Config& config);
 
 size_t num_bytes(const RequestAdapters& adapters);

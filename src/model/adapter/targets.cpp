@@ -54,7 +54,7 @@ std::optional<int> read_index(std::string_view text, int count) {
   return index;
 }
 
-// Splits "model.layers.3.mlp.router" into 3 and "mlp.router"; nullopt if the name is not of a layer.
+// Splits "model.layers.3.mlp.router" into 3 and "mlp.router"; nullopt if the name is outside the layers.
 struct OfLayer {
   int layer;
   std::string_view field;
@@ -66,7 +66,8 @@ std::optional<OfLayer> of_layer(std::string_view name, std::string_view prefix, 
   return layer ? std::optional(OfLayer{*layer, name}) : std::nullopt;
 }
 
-// The number that replaces N of `pattern` in `name`; nullopt if the rest differs.
+// Returns the number that `name` has in place of the N of `pattern`; nullopt if the text around it differs or
+// the number is not below `count`.
 std::optional<int> number_in(std::string_view name, std::string_view pattern, int count) {
   const size_t at = pattern.find('N');
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + 1);

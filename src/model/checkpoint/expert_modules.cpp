@@ -8,7 +8,8 @@ namespace nibble {
 namespace {
 
 struct ExpertNaming {
-  std::string_view up, odd, down;  // of gate_up or gate; of up, if it is apart; of down. {}: the expert
+  // `up`: module of gate_up or of gate. `odd`: module of up; empty if `up` has it. {}: number of the expert.
+  std::string_view up, odd, down;
 };
 constexpr ExpertNaming kExpertNamings[] = {
     {"gate_up_projs.{}", "", "down_projs.{}"},

@@ -1,9 +1,10 @@
-// Names of experts that are modules of their own, by the program that wrote them. After mlp.experts.:
+// Names of experts that are separate modules, for each program that writes them. They follow "mlp.experts.".
+// N is the number of the expert.
 //   unsloth          gate_up_projs.N, down_projs.N
 //   GPTQModel        gate_up.N, down.N
-//   llm-compressor   N.gate_proj, N.up_proj, N.down_proj; also experts.N....
+//   llm-compressor   N.gate_proj, N.up_proj, N.down_proj, or the same after a second "experts."
 //   MLX              gate_proj, up_proj, down_proj: one module for all experts
-// Row i of a module gate_proj is row 2i of gate_up, and row i of up_proj is its row 2i + 1.
+// Row i of gate_proj is row 2i of gate_up, and row i of up_proj is row 2i + 1 of gate_up.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +19,7 @@ namespace nibble {
 
 struct ExpertModules {
   std::vector<std::string> rows;      // a module for each expert, or one for all
-  std::vector<std::string> odd_rows;  // of up, if gate and up are modules of their own
+  std::vector<std::string> odd_rows;  // of up, if gate and up are separate modules
   bool has_all{false};                // whether one module has all experts
 };
 

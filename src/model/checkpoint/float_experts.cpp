@@ -23,9 +23,8 @@ Orders orders_of(uint64_t experts, uint64_t rows, uint64_t cols) {
   return {{experts, cols, rows}, {experts, rows, cols}};
 }
 
-// Whether a square matrix is stored transposed, which its shape does not show. It is transposed if the
-// layer's other matrix is. If the other matrix is absent, it is transposed too, because transformers writes
-// it so.
+// Whether a square matrix is stored transposed, which its shape does not show. It has the same order as the
+// layer's other matrix. If that matrix is absent, the order is transposed, as transformers writes it.
 bool is_other_transposed(const Container& container, const std::string& name, const Orders& orders) {
   const bool is_down = name.ends_with(kDown);
   std::string other = name.substr(0, name.size() - (is_down ? kDown : kUp).size());
@@ -45,7 +44,8 @@ struct ExpertShape {
   bool has_all{false};  // whether one module has all experts
 };
 
-// MXFP4 becomes codes and scales as in OpenAI's checkpoints.
+// Describes one matrix per expert as an ExpertTensor. MXFP4 becomes codes and scales as in OpenAI's
+// checkpoints.
 ExpertTensor expert_tensor(std::vector<ForeignMatrix>&& matrices) {
   ExpertTensor tensor;
   if (matrices[0].layout != ForeignLayout::kMxfp4) {
@@ -60,7 +60,8 @@ ExpertTensor expert_tensor(std::vector<ForeignMatrix>&& matrices) {
   return tensor;
 }
 
-// The tensor of a module's weights, which are BF16, F16 or F32 and of the dtype of the first module.
+// Returns the tensor of a module's weights. They must be BF16, F16 or F32 and, if `dtype` is set, of that
+// dtype: the first module's.
 const Tensor& float_weight(const Container& container, const std::string& module, const Shape& shape,
                            std::optional<DType> dtype) {
   const std::string name = module + ".weight";
@@ -74,7 +75,8 @@ const Tensor& float_weight(const Container& container, const std::string& module
   return *tensor;
 }
 
-// Experts in the layout of another program; nullopt if the first module is not. MXFP4 becomes U8.
+// Returns experts in modules that another program quantised; nullopt if it did not quantise the first module.
+// MXFP4 becomes codes and scales (U8).
 std::optional<ExpertTensor> foreign_experts(const Container& container,
                                             const std::vector<std::string>& modules, const ExpertShape& shape,
                                             const ForeignRules& rules, FloatExperts& found) {
@@ -92,7 +94,7 @@ std::optional<ExpertTensor> foreign_experts(const Container& container,
   return expert_tensor(std::move(all));
 }
 
-// Experts in modules of their own: in the layout of another program, or BF16, F16 or F32.
+// Returns experts that are separate modules, either quantised by another program or in BF16, F16 or F32.
 ExpertTensor tensor_of_modules(const Container& container, const std::vector<std::string>& modules,
                                const ExpertShape& shape, const ForeignRules& rules, FloatExperts& found) {
   if (auto foreign = foreign_experts(container, modules, shape, rules, found)) return *foreign;
@@ -124,7 +126,7 @@ FloatExperts experts_of_modules(const Container& container, const ExpertModules&
   return found;
 }
 
-// NVFP4 of ModelOpt, in the names of transformers; nullopt if there is none.
+// Returns experts that ModelOpt quantised to NVFP4, under transformers' names; nullopt if there are none.
 std::optional<FloatExperts> experts_of_modelopt(const Container& container, const std::string& name,
                                                 const ExpertShape& shape) {
   auto matrices = find_foreign(container,

@@ -1,11 +1,11 @@
 // Experts of a safetensors checkpoint that are not in OpenAI's tensors: BF16, F16 or F32 of a model that was
 // expanded from MXFP4 or trained further, and those that another program quantised
-// (model/checkpoint/foreign_layers.h). Their names are those of transformers:
+// (model/checkpoint/foreign_layers.h). transformers has one tensor for all experts of a layer:
 //   mlp.experts.gate_up_proj   [E, H, 2I], transposed; column 2i is gate i, column 2i+1 is up i
 //   mlp.experts.down_proj      [E, I, H], transposed
-// [E, 2I, H] and [E, H, I] are not transposed. If a matrix is square (down_proj of the released models, with
-// H = I), the other one of the layer shows the order. Or they are modules of their own, with .weight [rows,
-// H] of each (model/checkpoint/expert_modules.h).
+// Tensors [E, 2I, H] and [E, H, I] are read as not transposed. If a matrix is square (down_proj of the
+// released models, with H = I), the layer's other matrix shows the order. Other programs write experts as
+// separate modules, each with a tensor .weight [rows, cols] (model/checkpoint/expert_modules.h).
 #pragma once
 
 #include <optional>
@@ -24,9 +24,9 @@ struct FloatExperts {
   std::vector<const Tensor*> tensors;  // the tensors that hold them
 };
 
-// Finds the experts of `spec`, of kind kCodes or kScales; nullopt if the container lacks them. `stored_name`:
-// the name of the spec's tensor in this container. Throws InputError if their type or their shape does not
-// fit.
+// Finds the experts that `spec`, of kind kCodes or kScales, describes; nullopt if the container lacks them.
+// `stored_name`: name of the spec's tensor in this container. Throws InputError if the type or shape of the
+// experts does not fit.
 std::optional<FloatExperts> find_float_experts(const Container& container, const TensorSpec& spec,
                                                const std::string& stored_name, const ForeignRules& rules);
 

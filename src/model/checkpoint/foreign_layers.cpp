@@ -42,7 +42,7 @@ float element_of(const Tensor& tensor, uint64_t index) {
   }
 }
 
-// Requires all elements of a tensor of floats to be finite, or also positive.
+// Requires all elements of a tensor of floats to be finite and, for Sign::kPositive, above zero.
 void check_numbers(const Tensor& tensor, const std::string& file, Sign sign) {
   for (uint64_t i = 0; i < *num_elements(tensor.shape); ++i) {
     const float value = element_of(tensor, i);
@@ -64,7 +64,7 @@ class ModuleReader {
 
   const Tensor* find(std::string_view part) const { return container_.find(name_of(part)); }
 
-  // The tensor of this name, of one of these types and of this shape for each matrix.
+  // Returns the tensor of this name. Requires one of these types and, for each matrix, the shape of_matrix.
   const Tensor& need(std::string_view part, const Types& types, const Shape& of_matrix) {
     const Tensor& tensor = need(part);
     Shape shape = of_matrix;
@@ -73,7 +73,7 @@ class ModuleReader {
       refuse(tensor, fmt::format("expected {} {}", fmt::join(types, " or "), shape));
     return tensor;
   }
-  // A tensor as above. All its elements are finite numbers.
+  // As need(), but also requires all elements to be finite numbers.
   const Tensor& need_finite(std::string_view part, const Types& types, const Shape& of_matrix) {
     const Tensor& tensor = need(part, types, of_matrix);
     check_numbers(tensor, file_of(tensor), Sign::kAny);
@@ -87,11 +87,11 @@ class ModuleReader {
     found_.tensors.push_back(tensor);
     return *tensor;
   }
-  void use(std::string_view part) {  // a tensor that has no effect on the matrix, if it is there
+  void use(std::string_view part) {  // marks a tensor that has no effect as used, if it is present
     if (const Tensor* tensor = find(part)) found_.tensors.push_back(tensor);
   }
 
-  // Positive F32 numbers: one for all matrices, or one for each.
+  // Reads positive F32 numbers: one for all experts' matrices, or one for each.
   std::vector<float> factors(std::string_view part) {
     const Tensor& tensor = need(part);
     const uint64_t count = std::max<uint64_t>(module_.num_experts, 1);
@@ -105,7 +105,8 @@ class ModuleReader {
     return values;
   }
 
-  // Adds a matrix for each expert, or one. Pointers of `all` are those of the first one.
+  // Adds one matrix, or one for each expert. `all` has the fields that are equal in all matrices; each tensor
+  // holds the parts of the matrices one after another.
   FoundMatrices matrices(const ForeignMatrix& all, const Tensor& codes, const Tensor* scales,
                          const Tensor* zeros, const std::vector<float>& factors = {}) {
     const uint64_t count = std::max<uint64_t>(module_.num_experts, 1);
@@ -170,7 +171,7 @@ FoundMatrices read_nvfp4(ModuleReader& reader, std::string_view codes_name, std:
                          &scales, nullptr, factors);
 }
 
-// The number of groups of columns by the last dimension of a tensor.
+// Returns the number of groups of columns: the extent of this dimension of one matrix's scales.
 uint64_t count_groups(const ModuleReader& reader, const Tensor& tensor, size_t dimension) {
   const size_t of_experts = reader.module().num_experts > 0 ? 1 : 0;
   const uint64_t groups = tensor.shape.size() == 2 + of_experts ? tensor.shape[dimension + of_experts] : 0;
@@ -207,7 +208,8 @@ FoundMatrices read_mlx(ModuleReader& reader) {
                          codes, &scales, &offsets);
 }
 
-// Checks that each column's group exists: the reader uses it as an index.
+// Returns the group of each column (g_idx). Checks that every group exists, because decoders use it as an
+// index.
 const int32_t* groups_of_columns(ModuleReader& reader, uint64_t groups) {
   const Tensor& tensor = reader.need("g_idx", {DType::kI32}, {reader.cols()});
   const auto* group_of = reinterpret_cast<const int32_t*>(tensor.data.data());

@@ -18,16 +18,18 @@
 
 namespace nibble {
 
-// What config.json says and the tensors do not. Absent if config.json does not describe such a quantisation.
+// What config.json says about a quantisation and the tensors do not show. A field is not set if config.json
+// does not describe the field's quantisation.
 struct ForeignRules {
-  std::optional<uint32_t> gptq_zero_offset{};  // 1: files store zero points less one; 0: as they are
+  std::optional<uint32_t> gptq_zero_offset{};  // 1: the file stores zero points minus 1; 0: as they are
 };
 
 struct ForeignModule {
   std::string name;  // "model.layers.0.self_attn.q_proj"
   uint64_t rows, cols;
   uint64_t num_experts{0};  // if not 0, each tensor has this first dimension: one matrix per expert
-  // Experts of transformers: `name` is the tensor of the weights, name_weight_scale that of their scales.
+  // Experts as transformers names them: the tensor `name` has the weights, NAME_weight_scale has their
+  // scales.
   bool is_parameter{false};
 };
 

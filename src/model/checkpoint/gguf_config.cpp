@@ -36,7 +36,7 @@ struct AbsentKey {
   double value;
 };
 constexpr AbsentKey kAbsentKeys[] = {
-    {"attention.sliding_window_pattern", 2},  // a period of 2: layers 0, 2, 4, ... slide
+    {"attention.sliding_window_pattern", 2},  // a period of 2: layers 0, 2, 4, ... are sliding
     {"rope.scaling.yarn_beta_fast", 32},
     {"rope.scaling.yarn_beta_slow", 1},
 };
@@ -62,7 +62,7 @@ class ConfigReader {  // errors name the file and the key
     if (!number || !std::isfinite(*number)) refuse(key, value ? "is not a finite number" : "is missing");
     return *number;
   }
-  // Returns the value of a key of kAbsentKeys.
+  // Returns the value of a key that kAbsentKeys lists: the file's, or else the list's.
   double number_or_known(std::string_view key) const {
     if (find(key)) return number(key);
     const auto* row = std::ranges::find(kAbsentKeys, key, &AbsentKey::key);
@@ -120,7 +120,8 @@ void check_keys(const Gguf& gguf) {
   }
 }
 
-// The window pattern is one boolean per layer or a period p: the last of each p layers is full.
+// The window pattern is one boolean per layer, or a period p: of every p layers the last one is full, the
+// others are sliding.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
   constexpr int64_t kMostLayers{1 << 16};  // parse_config() limits it further

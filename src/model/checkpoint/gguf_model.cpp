@@ -55,7 +55,8 @@ constexpr OllamaName kOllamaNames[] = {
     {".post_attention_norm.", ".ffn_norm."},
 };
 
-// Endings of the tensors next to NAME.weight in NVFP4. Some programs write them after NAME.weight.
+// Tensors that belong to NAME.weight in NVFP4: NAME.scale and NAME.input_scale. Some programs write
+// NAME.weight.scale and NAME.weight.input_scale.
 constexpr std::string_view kFactor{"scale"}, kFactorOfInput{"input_scale"}, kWeightOf{"weight"};
 constexpr std::string_view kLayers{"model.layers."}, kGateUp{".mlp.experts.gate_up_proj"};
 

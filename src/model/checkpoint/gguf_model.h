@@ -43,12 +43,13 @@ class GgufModel {
 
   // Returns the tensor as the file stores it; its `data` is null if the tensor must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // Returns the experts whose codes or scales `spec` describes; null if gate and up are MXFP4 of the same
-  // GGML type, because these need no conversion.
+  // Returns the experts whose codes or scales `spec` describes. Null if they are MXFP4 and need no
+  // conversion; gate and up must then have the same GGML type.
   std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
-  // A matrix in blocks that have a factor; null for others.
+  // Returns a dense NVFP4 matrix whose file has a factor for it (NAME.scale, see above); null for any other.
   std::shared_ptr<const ForeignMatrix> foreign(const TensorSpec& spec) const;
-  // The blocks of a matrix that must be converted. For experts, the blocks of kCodes include the scales.
+  // Returns the blocks of a matrix that must be converted. For the kCodes of experts, they include the
+  // scales.
   Blocks blocks(const TensorSpec& spec) const;
   size_t num_bytes(const TensorSpec& spec) const;  // bytes of the tensor in the dtype of stored()
   GgmlType type(const TensorSpec& spec) const;     // type of the tensor in the file
@@ -58,13 +59,14 @@ class GgufModel {
   void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
-  // The rows of a GGUF tensor that hold a tensor of the model. `up`: for gate_up, the GGUF tensor of up.
+  // The rows of a GGUF tensor that hold a tensor of the model. For gate_up, `tensor` holds gate and `up`
+  // holds up; `up` is null for all others.
   struct GgufRows {
     const GgufTensor* tensor;
     uint64_t first_row{0};
     const GgufTensor* up{nullptr};
   };
-  std::string name_in_file(const std::string& name) const;  // name of the tensor that llama.cpp names `name`
+  std::string name_in_file(const std::string& name) const;  // name in this file; `name` is llama.cpp's
   GgufRows rows_of(const TensorSpec& spec) const;
   const GgufTensor* find(const std::string& name, const Shape& shape) const;
   const GgufTensor* beside(const GgufTensor& weight, std::string_view ending) const;

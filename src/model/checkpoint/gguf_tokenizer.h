@@ -1,7 +1,8 @@
 // Converts between the vocabulary of a GGUF file (tokenizer.ggml.*) and a tokenizer.json, so that only
 // text/tokenizer_json.cpp checks vocabularies. Reads the kind that gpt-oss has: model "gpt2" (byte-level BPE
-// with merges) and pre "gpt-4o" (o200k's split expression). The tokenizer.json takes a piece of text that is
-// a token whole, as tiktoken does; with o200k's vocabulary, merging gives the same result.
+// with merges) and pre "gpt-4o" (o200k's split expression). The tokenizer.json sets ignore_merges: a piece of
+// text that equals a token becomes this token, as in tiktoken. With o200k's vocabulary, merging gives the
+// same result.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Rows of a tensor with this name and shape, from `first_row` on, that hold one tensor of the model.
+// Rows of a stored tensor, from `first_row` on, that hold one tensor of the model.
 struct StoredRows {
   std::string name;
   Shape shape;
@@ -155,11 +155,11 @@ class Checkpoint {
     return std::make_shared<const StoredExperts>(found->experts);
   }
 
-  // A dense matrix in the layout of another program; null if it is in none.
+  // Returns a dense matrix that another program quantised; null for all others.
   std::shared_ptr<const ForeignMatrix> locate_foreign(const TensorSpec& spec) {
     if (spec.kind != TensorKind::kDense || !naming_->has_fp8) return nullptr;
     const Tensor* weight = container_.find(spec.name);
-    if (weight && weight->dtype == DType::kF8E4M3) return nullptr;  // may become Elements
+    if (weight && weight->dtype == DType::kF8E4M3) return nullptr;  // locate() reads it
     const ForeignModule module{
         .name = spec.name.substr(0, spec.name.size() - kWeight.size() - 1),
         .rows = spec.shape[0],
@@ -171,7 +171,8 @@ class Checkpoint {
     return std::make_shared<const ForeignMatrix>(found->matrices.front());
   }
 
-  // The tensor as stored. Its dtype may also be F16.
+  // Returns the tensor as stored, which may be F16; as_used() converts that. Biases of experts in separate
+  // tensors are joined into F32.
   StoredTensor locate(const TensorSpec& spec) {
     const StoredRows stored = naming_->rows_of(spec, config_);
     const Tensor* tensor = container_.find(stored.name);

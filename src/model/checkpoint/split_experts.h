@@ -1,4 +1,4 @@
-// Reads the biases of experts that are modules of their own (model/checkpoint/expert_modules.h), and the name
+// Reads the biases of experts that are separate modules (model/checkpoint/expert_modules.h), and the name
 // that unsloth gives to the router:
 //   mlp.experts.gate_up_projs.N.bias [2I], mlp.experts.down_projs.N.bias [H]
 //   mlp.experts.N.gate_proj.bias [I], mlp.experts.N.up_proj.bias [I], ...

@@ -151,7 +151,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
   auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
   std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  std::vector<std::shared_ptr<const Buffer>> experts;  // sorted by layer; each layer has the same number
+  std::vector<std::shared_ptr<const Buffer>> experts;  // sorted by layer, equally many per layer
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
     std::byte* data = next;
     if (is_of_experts(spec)) {

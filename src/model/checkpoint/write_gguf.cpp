@@ -72,7 +72,7 @@ float element(const StoredTensor& stored, size_t index) {
                                      : to_float(static_cast<const Bf16*>(stored.data)[index]);
 }
 
-class Maker {  // encodes the rows of one tensor at a time, on all cores
+class Maker {  // encodes one tensor at a time; all cores share its rows
  public:
   Maker(const TensorSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
 
@@ -97,8 +97,8 @@ class Maker {  // encodes the rows of one tensor at a time, on all cores
     });
   }
 
-  // Writes a vector. In the bias of gate and up, each element counts as a row, so that gate and up can be
-  // separated. Any other vector is one row.
+  // Writes a vector. A vector is one row, except the bias of gate and up: there each element counts as a row,
+  // because gate's and up's elements alternate and go to two tensors.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),

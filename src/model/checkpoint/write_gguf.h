@@ -16,7 +16,7 @@ namespace nibble {
 
 struct GgufOptions {
   // Type of embedding, attention and lm_head: kBf16 (F32 if BF16 is not exact), kQ8_0, or kMxfp4 by
-  // llama.cpp's rule. Router and vectors are F32, as llama.cpp's kernels require; experts stay MXFP4.
+  // Mxfp4Rule::kLlamaCpp. Router and vectors are F32, as llama.cpp's kernels require; experts stay MXFP4.
   GgmlType dense{GgmlType::kBf16};
   // Other files of the checkpoint. tokenizer.json and chat_template.jinja are converted to GGUF's own keys;
   // others are stored unchanged under gguf_key_of_file().

@@ -86,7 +86,8 @@ class HeadFile {
   std::unordered_set<const Tensor*> used_;
 };
 
-// Returns the model's token id for each draft id i: i + d2t[i]. If t2d is present, checks it.
+// Returns the model's token id for each draft id i: i + d2t[i]. Checks that t2d, if present, marks each of
+// these tokens.
 std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) {
   std::vector<TokenId> tokens(static_cast<size_t>(config.draft_vocab));
   const Tensor* differences = file.find("d2t");

@@ -54,7 +54,7 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
 // Bytes that a head reads. Matrices have the format given to bytes_of(), or BF16 if their rows are not whole
-// blocks.
+// blocks of that format.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // read once per step, for the keys and values of the step's rows
   size_t draft{0};           // read for each draft: the layer, including k and v, and the unembedding
@@ -67,7 +67,8 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H]: norm of the token's embedding, and norm of the features (later in a chain: of the previous output).
+  // [H]: norm weights for the token's embedding, and for the features (later in a chain: for the previous
+  // output).
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: input is the normed embedding, then the normed features
   Matrix o;               // [H, Nq D]
@@ -83,7 +84,8 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// Returns `head` with the model's matrices that it lacks. Throws InputError if the model has freed them.
+// Returns `head`, with the model's embedding and unembedding if the head has none. Throws InputError if the
+// model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

@@ -82,8 +82,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads the layers whose outputs the head takes as input. `first`: number of layer 0 in the file. Default,
-// from EAGLE-3's authors: the second layer, the one before the middle, the fourth from the end.
+// Reads the layers whose outputs the head takes as input. `first`: the number that the file gives the first
+// layer, 0 or 1. Default, from EAGLE-3's authors: layers 1, L / 2 - 1 and L - 4 of layers 0 to L - 1.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;

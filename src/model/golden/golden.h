@@ -57,14 +57,14 @@ struct GoldenTolerance {
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
   // Near ties are positions with a router margin of at most router_margin. Their top 5 is not compared,
-  // because rounding often changes an expert. From router_margin to tied_margin such changes are rarer, and
-  // the top 5 is compared.
+  // because rounding often changes which experts are chosen. From router_margin to tied_margin that is rarer,
+  // and the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
-  // Standard deviation of the error of a router margin; 0 if margins have no error. It determines how many
-  // positions are expected to choose another expert although their top 5 is compared.
+  // Standard deviation of the error of a router margin; 0 if margins have no error. From it follows the
+  // expected number of positions whose top 5 is compared although the router chose another expert.
   double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
@@ -82,18 +82,19 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Tolerance for a backend as in bf16_tolerance() whose experts have MXFP8 or MXFP4 inputs. `error`: largest
-// relative error of an input.
+// Returns the tolerance for a backend that rounds as for bf16_tolerance() and also rounds the inputs of
+// experts to MXFP8 or MXFP4. `error`: largest relative error of such an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Returns the tolerance if the golden data were computed with the same roundings. `tolerance`: the tolerance
-// for exact golden data.
+// Returns the tolerance for golden data that were computed with the same roundings as the backend's.
+// `tolerance`: the one for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
-  // Relative error |answer - golden| / |golden| of the worst row of logits with a margin above tied_margin.
+  // Relative error |answer - golden| / |golden| of the worst row of logits with a router margin above
+  // tied_margin.
   double relative_l2{0};
-  double tied_l2{0};             // relative error of the worst other row
+  double tied_l2{0};             // the same of the worst row with a margin of at most tied_margin
   double max_logit{0};           // largest difference of a logit
   double max_hidden{0};          // largest difference of an element of a hidden state
   int num_top_compared{0};       // entries of the top 5, over all positions, that were compared

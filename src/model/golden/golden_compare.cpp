@@ -49,8 +49,8 @@ struct TopDifference {
 };
 
 // Compares the top 5 of one position. Skips a token whose golden log-probability is within `top_gap` of the
-// next higher or lower token: the two may have swapped. Golden data lack the token after the fifth. So our
-// logits of the fifth and of our best token outside the golden five are compared instead.
+// next higher or lower token: the two may have swapped. Golden data lack the token after the fifth. So the
+// gap below the fifth is taken from our logits: from the fifth to our best token outside the golden five.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -78,8 +78,8 @@ TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span
   return result;
 }
 
-// Returns the probability that a normally distributed error makes a margin negative. Then another expert is
-// chosen.
+// Returns the probability that a normally distributed error makes the margin negative, so that the router
+// chooses another expert.
 double other_expert_probability(double margin, const GoldenTolerance& tolerance) {
   return tolerance.margin_error > 0 ? std::erfc(margin / (tolerance.margin_error * std::sqrt(2))) / 2 : 0;
 }

@@ -41,8 +41,8 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Returns the expected maximum over ranks of the number of hit experts. Hit experts are a random subset of
-// all.
+// Returns the expected maximum over ranks of the number of hit experts, if the hit experts are a random
+// subset of all experts.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::ranges::max_element(experts_of_ranks);
@@ -59,8 +59,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that no rank from `rank` on has more than `most` hit experts, if these ranks
-    // have `hit` together.
+    // within[hit]: probability that no rank from `rank` on has more than `most` hit experts, if `hit` experts
+    // are hit on these ranks together.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {

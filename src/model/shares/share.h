@@ -3,10 +3,10 @@
 // of down) of every expert or some whole experts. A rank has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
 // terms must be added only once: the first rank adds the residual stream and the bias of `o`; the rank with
-// an expert's first unit adds that bias of `down`. With AttentionSplit::kSequences each rank has all heads,
-// but only some of the sequences. It runs attention and stores keys and values only for rows of its
-// sequences. The output, bias included, needs no all-reduce. Units are divided in tiles of 64, because
-// kernels read `down` in such tiles; the unembedding in strips of 16 rows.
+// an expert's first unit adds that expert's bias of `down`. With AttentionSplit::kSequences each rank has all
+// heads, but only some of the sequences. It runs attention and stores keys and values only for rows of its
+// sequences. Then the output of attention, with the bias of `o`, needs no all-reduce. Units are divided in
+// tiles of 64, because kernels read `down` in such tiles; the unembedding in strips of 16 rows.
 #pragma once
 
 #include <cstddef>
