@@ -22,7 +22,8 @@ class AllowedTokens final : public TokenMask {
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // Clears disallowed tokens' bits. If the grammar takes too much work, sets fault() and uses only the list.
+  // Clears disallowed tokens' bits. If the grammar takes too much work, sets fault() and applies only the
+  // request's list.
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller

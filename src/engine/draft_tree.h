@@ -23,7 +23,7 @@ struct DraftTree {
     std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // [draft]: index of its parent draft, or -1
+  std::vector<int> parents{};  // [draft]: index of its parent draft; -1: it follows the last known token
   std::vector<Row> rows{};     // sorted by Row::draft, ascending
 
   void cut(int num_drafts) {

@@ -66,7 +66,8 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The first draft in `made` has position made.first_position. The token before it may be a forced token.
+  // The drafts in `made` begin at position made.first_position. Forced tokens may stand before, at and after
+  // this position, so the drafters get tokens and drafts in the order of positions.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);

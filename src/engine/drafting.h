@@ -36,7 +36,8 @@ class Drafting {
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Gives the drafters the tokens after the first `num_known`, and `made`, the drafts of the draft head.
+  // Gives the drafters the sequence's tokens from index `num_known` on, and `made`, the drafts of the draft
+  // head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
   // Fills in a request's drafts in `next`, which was launched before the drafts were made; ignores surplus

@@ -100,7 +100,7 @@ struct Engine::Impl {
   }
   // Returns nullopt if no sequence can run, the launch failed, or the step was given up.
   std::optional<Launched> launch();
-  // Launches `step` on the backend, which may give it up (StepCut) if it runs no step ahead.
+  // Launches `step`. A backend that runs no steps ahead may give it up and throw StepCut.
   void launch(const Launched& step, Batch batch);
   std::vector<Slice> plan(Drafting::Trees& trees);
   const Launched* step_under_way() const { return steps.under_way ? &*steps.under_way : nullptr; }
@@ -276,8 +276,8 @@ std::optional<Launched> Engine::Impl::launch() {
     throw;  // run() calls recover(): the retry may find memory
   } catch (const StepCut&) {
     queues.progress().end_step(next.num_rows);
-    for (const Slice& slice : next.slices)  // their cancellations are queued
-      scheduler.discard(slice.request, slice.first_position);
+    // No request needs the step: all are about to be cancelled, or the engine must end.
+    for (const Slice& slice : next.slices) scheduler.discard(slice.request, slice.first_position);
     return {};
   } catch (const std::exception& error) {
     queues.progress().end_step(next.num_rows);
@@ -383,7 +383,7 @@ EngineState Engine::Impl::state() {
   try {
     state.steps = backend.counters();
     state.launches = backend.launches();
-  } catch (const std::bad_alloc&) {  // the next call updates them
+  } catch (const std::bad_alloc&) {  // out of memory: the published counts stay until the next call
   }
   return state;
 }

@@ -24,7 +24,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Returns nothing if the request can be run, else one line: what, where, what to do. Thread-safe.
+  // Returns nothing if the request can be run, else one line that says what is wrong, where, and what to do.
+  // Thread-safe.
   std::optional<std::string> fault_of(const GenerationRequest& request) const;
 
   // Queues a request without waiting for the model. A request that can't be run yields a FailedEvent.

@@ -25,15 +25,15 @@ struct EngineOptions {
   int num_kv_caches{1};
   int num_pages{0};           // pages of each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
-  int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
+  int max_shared_rows{0};     // limit of a step's prompt rows if several sequences run or wait; 0: no limit
   double itl_target{0};       // target for the seconds between tokens (step_pace.h); 0: no target
   // Limit on the prompt rows of a step in which answers get tokens, if itl_target is 0; 0: no limit.
   int max_rows_with_answers{0};
-  int max_sequences{16};  // maximum that run at once, up to max_batch_tokens; others wait
+  int max_sequences{16};  // sequences that run at once, at most max_batch_tokens; others wait
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
   // Shares KV pages of common prefixes between prompts, also after an answer ends. Does not change answers.
   bool prefix_cache{true};
-  // Drafters and their limits. Without drafters every step adds one token to an answer. Drafts do not change
+  // Drafters and their limits. Without drafters a step samples one token per answer. Drafts do not change
   // answers.
   speculative::SpeculationOptions speculation{};
   GatherOptions gathering{};

@@ -35,7 +35,7 @@ class EngineQueues {
   std::vector<RequestId> submit(GenerationRequest request, int num_choices,
                                 const std::optional<std::string>& fault);
   void cancel(RequestId request);
-  void close();  // the engine's thread must end
+  void close();  // tells the engine's thread to end
   EngineState state() const;
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
@@ -50,11 +50,11 @@ class EngineQueues {
   void put(Event event);            // queues the event for publish()
   void reserve(size_t num_events);  // allocates memory for events that put() will queue
   // Publishes the state together with the events put since the last call: a thread that receives such an
-  // event sees this state. Keeps the published steps and launches where `state` has none.
+  // event sees this state. If `state.steps` or `state.launches` is empty, keeps the published values.
   void publish(EngineState state);
   Progress& progress() { return progress_; }
-  // The step that the engine's thread runs on the backend, and the requests that need it. While it exists,
-  // cancel() and close() set is_unneeded() once no request needs the step any more: all of them are
+  // The step that the engine's thread runs on the backend, and the requests that need it. While this object
+  // exists, cancel() and close() set is_unneeded() once no request needs the step any more: all of them are
   // cancelled, or the engine must end.
   class NeededStep {
    public:
@@ -65,7 +65,7 @@ class EngineQueues {
    private:
     EngineQueues& queues_;
   };
-  const std::atomic<bool>& is_unneeded() const { return is_unneeded_; }  // Batch::is_unneeded
+  const std::atomic<bool>& is_unneeded() const { return is_unneeded_; }  // for Batch::is_unneeded
 
  private:
   mutable std::mutex mutex_;  // guards the members from here to state_

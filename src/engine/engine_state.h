@@ -21,7 +21,7 @@ struct EngineState {
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
   std::vector<KernelLaunches> launches{};  // kernels launched by the backend
-  std::vector<Counter> steps{};            // counters of the backend: steps by the way they were launched
+  std::vector<Counter> steps{};            // the backend's counts of steps, one per kind of launch
   EngineProgress progress{};
   // Reason why no further step can run: the backend is lost, or three steps in a row failed with the same
   // fault. Then all requests fail, later ones too. Empty while the engine works.

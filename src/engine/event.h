@@ -63,7 +63,7 @@ struct FinishedEvent {
 
 struct FailedEvent {
   RequestId request{};
-  std::string message{};  // one line: what, where, what to do
+  std::string message{};  // one line: what is wrong, where, and what to do
   // Whether the request itself is the cause: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };

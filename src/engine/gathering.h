@@ -37,7 +37,8 @@ class Gathering {
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request as arrived together with others if submitted within the longest wait after begin().
+  // Counts a request as arrived together with the others if it was submitted less than `longest_` after
+  // begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }

@@ -60,7 +60,8 @@ struct GenerationRequest {
   bool reports_prompt{false};  // send PromptEvents (event.h)
 };
 
-// Returns the salt under which a request's data is cached. It differs between adapters, whatever the salts.
+// Returns the salt under which a request's data is cached. Requests with different adapters never get the
+// same salt.
 std::string salt_with_adapter(const GenerationRequest& request);
 
 }  // namespace nibble

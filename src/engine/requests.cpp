@@ -16,7 +16,7 @@ struct Requests::Output {
   Sequence& sequence;
   const Slice& slice;
   const DraftTree& chain;          // the drafts that the step has checked
-  std::span<SampledToken> tokens;  // of row 0 (draft_tree.h) and of the drafts of the chain
+  std::span<SampledToken> tokens;  // sampled in row 0 (draft_tree.h) and in `chain.rows`
   const Drafts& made;              // new drafts of the backend's draft head, which follow these tokens
   const Stopwatch& step_end;
 };
@@ -141,7 +141,7 @@ int Requests::add_tokens(const Output& output) {
 }
 
 // Adds a sampled token, then the tokens forced after it. `is_first`: whether `token` is the sequence's first
-// token of the step: the scheduler awaits that token.
+// token of the step. The scheduler awaits only that token.
 void Requests::add_token(const Output& output, SampledToken token, bool is_first) {
   Sequence& sequence = output.sequence;
   if (is_first)

@@ -24,7 +24,7 @@ struct LaunchedSteps {
 
 class Requests {
  public:
-  struct Parts {  // of the engine; all must outlive the requests
+  struct Parts {  // parts of the engine; they must outlive this object
     Scheduler& scheduler;
     Drafting& drafting;
     LaunchedSteps& steps;
@@ -37,22 +37,22 @@ class Requests {
   Sequences& sequences() { return sequences_; }
   // Takes the request of `order`, which must have one, and queues it in the scheduler.
   void add(EngineQueues::Order& order, int max_output_tokens, const Tokenizer& tokenizer);
-  // These end a request: its pages are free at once, steps under way ignore it.
+  // cancel() and fail() end a request: its pages are free at once, and steps under way ignore it.
   void cancel(RequestId id);  // no effect if it has ended
   void fail(RequestId id, const std::string& message);
-  void fail_all(const std::string& message);  // also the waiting ones
+  void fail_all(const std::string& message);  // fails running and waiting requests
 
   // Adds the tokens of a step that has ended. `step_end` was started when it ended. Returns the number of
   // tokens added to answers.
   int hand_out(Launched& step, StepResult& result, const Stopwatch& step_end);
 
-  // Queue PromptEvents: of waiting requests; of the prompts in a step, before it or (`is_done`) after it.
-  // report_prompts() returns whether it queued an event.
+  // report_places() queues PromptEvents for waiting requests. report_prompts() queues them for the prompts in
+  // a step, before the step or (`is_done`) after it, and returns whether there were any.
   void report_places();
   bool report_prompts(const std::vector<Slice>& slices, bool is_done);
 
  private:
-  struct Output;  // of a step, for one sequence
+  struct Output;  // what a step computed for one sequence
   int add_tokens(const Output& output);
   void add_token(const Output& output, SampledToken token, bool is_first);
   void end(RequestId id, Event event);

@@ -156,9 +156,9 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Returns the number of running sequences up to which a KV cache may take another sequence whose prompt it
-// has partly cached. Sequences are spread almost evenly, because each step waits for the rank with the most
-// rows. One eighth above the minimum is a compromise that has not been measured.
+// Limits the preference for a KV cache that holds part of a prompt: a cache with more running sequences than
+// the returned number is not preferred. Sequences are spread almost evenly, because each step waits for the
+// rank with the most rows. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::ranges::min_element(caches_, fewer)->num_running;
@@ -168,11 +168,13 @@ int Scheduler::most_running() const {
 // Whether another running prompt will soon fill pages that this sequence can share. Answers do not count:
 // they fill a page every kPageTokens steps, too slowly to wait for. Prompts that ignore the prefix cache
 // (whole_prompt) do not count: their pages may be cached already. The other prompt must have the same salt,
-// run in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or
-// its priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
+// run in a KV cache with at most most_running() sequences, and get its rows soon: it is the first running
+// prompt in order, or it has at most this sequence's priority value and at most twice as many tokens left as
+// this sequence has in total.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
-  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
+  // The last token is always run, so it does not count as shared.
+  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
   const int most = most_running();
   bool is_first = true;
   for (const Running& other : running_) {
@@ -283,7 +285,8 @@ void Scheduler::share_rows() {
 }
 
 // Protects cached sliding pages from early eviction: the pages that a later prompt needs to continue after
-// the first `num_tokens` tokens of this sequence, and the next page: prompts may share a few tokens more.
+// the first `num_tokens` tokens of this sequence, and the next page, because a prompt may share a few more
+// tokens.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -379,7 +382,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: add_to_cache() may change page tables that the previous step used until it was launched.
+    // Done only now because add_to_cache() may change page tables, which the previous step used until it was
+    // launched.
     add_to_cache(sequence);
   }
   admit();

@@ -30,13 +30,13 @@
 // Drafts: a slice can end in drafts. Their positions have pages while the step runs, but count as filled only
 // after accept(). Positions of rejected drafts stay unfilled: the next step overwrites them, no window has
 // moved past them, and the prefix cache does not see them. Drafts never delay a sequence: they use only rows
-// left after all other sequences have theirs, and pages beyond one more of each kind for every running
-// sequence.
+// left after all other sequences have theirs, and pages that are left after one more page of each kind has
+// been set aside for every running sequence.
 // If the backend makes the drafts itself, a step can be planned before it is known which drafts of the
 // previous step are accepted. The positions of a slice are then uncertain by those drafts
 // (Slice::num_unsure): it has pages up to the last possible position, no window moves past the first possible
-// one, and accept() settles them. A slice with drafts reserves one more position: the row after the last
-// draft needs it, whichever drafts are accepted.
+// one, and accept() settles them. A slice with drafts reserves one more position, so that the next step has
+// a position for its first row even if all drafts are accepted.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Sequence;  // the scheduler only passes its address to the step's slices
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
   int max_shared_rows{0};     // limit of a step's prompt rows if several sequences run or wait; 0: no limit
-  int max_sequences{16};      // limit of running sequences, at most max_batch_tokens: each can have a row
+  int max_sequences{16};      // limit of running sequences, at most max_batch_tokens so that each has a row
   int num_kv_caches{1};
   int num_pages{0};         // pages of each KV cache, full and sliding; ids of cache c start at c * num_pages
   int window{128};          // positions that a sliding layer attends to
@@ -77,19 +77,20 @@ struct PageCounts {
   int full{0}, sliding{0};
   int total() const { return full + sliding; }
 };
-// Returns the pages with which a sequence can run to its end. An answer's last token is never fed back and
-// needs none.
+// Returns the number of pages that let a sequence run to its end. An answer's last token is never fed back
+// and needs no page.
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
   RequestId request{};
   Sequence* sequence{nullptr};  // copied from SequenceNeeds
-  int first_position{0};  // if this is the sequence's first slice: number of tokens found in the prefix cache
-  int num_tokens{0};      // including drafts
-  int num_drafts{0};      // number of drafts: the slice's last tokens
-  bool gives_token{false};  // includes the last token, so the step samples the next one
-  bool follows{false};      // the previous step samples the slice's first token
-  // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
+  int first_position{0};        // in a sequence's first slice: number of tokens found in the prefix cache
+  int num_tokens{0};            // including drafts
+  int num_drafts{0};            // number of drafts: the slice's last tokens
+  bool gives_token{false};      // includes the last token, so the step samples the next one
+  bool follows{false};          // the previous step samples the slice's first token
+  // Number of unverified drafts in the previous step. If n of them are accepted, the slice begins n positions
+  // later.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
@@ -109,7 +110,7 @@ using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
   // Whether the next token can be sampled only when the previous step's tokens are known. If so, the sequence
-  // gets no row in a step that is planned before (Scheduler::waits_for_tokens()).
+  // gets no row in a step that is planned before they are known (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};     // run the prompt from its first token, even if part of it is cached
   int priority{0};              // lower numbers come first
@@ -215,7 +216,7 @@ class Scheduler {
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
     // Whether the sequence can't run further before the awaited tokens are known. With
-    // launches_before_drafts, unverified drafts are a reason only if they may complete the answer.
+    // launches_before_drafts, it must wait for unverified drafts only if they may complete the answer.
     bool needs_awaited(bool launches_before_drafts) const {
       return num_awaited > 0 &&
              (needs.known_tokens ||
@@ -223,8 +224,8 @@ class Scheduler {
     }
   };
 
-  // Returns the tokens that the next step can run and no planned step includes. An answer's last token is
-  // never run.
+  // Returns the number of tokens that the next step can run and that no planned step includes. An answer's
+  // last token is never run.
   int num_missing(const Running& sequence) const {
     const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();

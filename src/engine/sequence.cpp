@@ -27,7 +27,7 @@ void correct(SampledToken& token, TokenId asked) {
 std::string salt_with_adapter(const GenerationRequest& request) {
   if (request.adapter)
     return fmt::format("{}:{}", static_cast<uint32_t>(*request.adapter), request.cache_salt);
-  // The sign keeps a salt that begins with a number apart from an adapter's.
+  // The minus sign distinguishes the cache salt "1:x" without an adapter from "x" with adapter 1.
   return request.cache_salt.empty() ? "" : "-" + request.cache_salt;
 }
 

@@ -39,7 +39,7 @@ class Sequence {
   // Returns a chain of drafts whose tokens are filled in later. Requires that needs(true).known_tokens is
   // false.
   DraftTree unknown_chain(int num_drafts);
-  // Appends the drafts of a step to the tokens while it is being launched.
+  // Appends the drafts of a step to the tokens while the step is being launched.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
@@ -61,18 +61,20 @@ class Sequence {
             .cache_salt = cache_salt_,
             .sequence = this};
   }
-  // With prompt log-probabilities, adds to `rows` how to sample the prompt's rows in a step of `num_tokens`
-  // tokens from `first_position` on, except rows of earlier steps. Returns the number of rows added.
+  // If prompt log-probabilities are requested, adds the sampling parameters of the prompt rows in a step of
+  // `num_tokens` tokens from `first_position` on to `rows`. Leaves out rows that an earlier step had. Returns
+  // the number of rows added.
   int take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows);
   void push_prompt(SampledToken token);
-  // Makes the next steps run their prompt rows again, after steps were abandoned without a result.
+  // Makes later steps run those prompt rows again whose steps were abandoned without a result.
   void take_prompt_rows_again() {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
   bool wants_reports() const { return reports_prompt_; }
-  // Report the place of a waiting sequence, or the number of the prompt's first tokens that have run or are
-  // cached. Return nullopt if nothing has changed, or if a token of the answer is known.
+  // report_place() reports the place of a waiting sequence, report_prompt() the number of the prompt's first
+  // tokens that have run or are cached. Both return nullopt if nothing has changed, or if a token of the
+  // answer is known.
   std::optional<PromptEvent> report_place(int place);
   std::optional<PromptEvent> report_prompt(int num_done);
 
@@ -81,8 +83,8 @@ class Sequence {
   void start(int first_position);
   // Adds a sampled token to the answer. `step_end`: a stopwatch that was started when the token's step ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);
-  // Returns the token that the constraint forces next and that is added without a step. Returns nullopt if
-  // log-probabilities are requested: a forced token then has a row of its own.
+  // Returns the token that the constraint forces next and that can be added without a step. Returns nullopt
+  // if no token is forced, or if log-probabilities are requested, because a forced token then needs a row.
   std::optional<TokenId> next_forced() const;
   // Returns the reason why the answer has ended; nullopt while it continues.
   std::optional<FinishReason> end() const { return end_; }
@@ -92,7 +94,7 @@ class Sequence {
   }
   const speculative::Prediction* prediction() const { return prediction_.get(); }
   std::optional<AdapterId> adapter() const { return adapter_; }
-  const std::string& cache_salt() const { return cache_salt_; }  // as salt_with_adapter()
+  const std::string& cache_salt() const { return cache_salt_; }  // the result of salt_with_adapter()
   FinishedEvent finish(FinishReason reason);
 
  private:

@@ -11,7 +11,8 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-// The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
+// The public constructor delegates to this one. Therefore the destructor runs, and removes the drafts, if the
+// public constructor throws.
 StepBatch::StepBatch(Launched& step) : step_(step) {
   step.num_prompt_rows.reserve(step.slices.size());
   step.output_rows.reserve(step.slices.size());
@@ -25,7 +26,7 @@ StepBatch::StepBatch(Launched& step) : step_(step) {
   try {
     for (; num_added < step.trees.size(); ++num_added)
       step.slices[num_added].sequence->add_drafts(step.trees[num_added].drafts);
-  } catch (...) {  // after an exception here the destructor does not run
+  } catch (...) {  // the destructor does not run after an exception in this constructor
     drop_drafts(num_added);
     throw;
   }
@@ -55,7 +56,8 @@ void StepBatch::drop_drafts(size_t num_trees) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = *slice.sequence;
-  // First row for prompt log-probabilities. The last prompt token's row samples the first answer token.
+  // First row for prompt log-probabilities. The last prompt token's row is none of them: it samples the first
+  // answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];

@@ -1,4 +1,4 @@
-// One step in the form for the backend: runs, their output rows, and the drafts that these rows verify.
+// One step as the backend takes it: runs, their output rows, and the drafts that these rows verify.
 #pragma once
 
 #include <deque>
@@ -69,8 +69,8 @@ class StepBatch {
   Launched& step_;
   std::vector<SampleParams> prompt_rows_;  // prompt rows of all slices
   size_t num_prompt_outputs_{0};           // number of prompt_rows_ in outputs_
-  std::vector<OutputRow> outputs_;         // the runs have spans of this vector
-  // Answers up to and including a draft, one for each row after a draft of a tree.
+  std::vector<OutputRow> outputs_;         // the runs refer to parts of it
+  // Only for trees that are not chains: for each row that follows a draft, the answer up to that draft.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // storage of DraftedTokens::parents
   std::vector<Run> runs_;

@@ -20,11 +20,12 @@ struct RequestLimits {
 // Throws InputError if the options let no request run.
 RequestLimits limits_of(const Config& config, const EngineOptions& options);
 
-// Limit of the answer's tokens: max_tokens, at most what is left of the context. Without max_tokens also at
-// most what the KV cache holds, so that the default never fails. 0 or less: no space for an answer.
+// Returns the limit of the answer's tokens: max_tokens or, if less, what is left of the context. Without
+// max_tokens the KV cache limits the answer too, so that the default never fails. 0 or less: no room is left.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
-// Returns nothing if the request can be run, otherwise one line: what, where, what to do.
+// Returns nothing if the request can be run, otherwise one line that says what is wrong, where, and what
+// to do.
 std::optional<std::string> find_fault(const GenerationRequest& request, const RequestLimits& limits);
 
 }  // namespace nibble

@@ -27,8 +27,8 @@ inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_
 // Describes, in one line, the first fact that differs; nullopt if all facts are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// identity_of() returns a hash as 32 hex digits. For weights the hash covers only samples of every tensor,
-// which is fast.
+// identity_of() returns a hash as 32 hex digits. To save time, the hash of weights covers only samples of
+// every tensor.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

@@ -1,8 +1,8 @@
 // Handshake of each connection: head and follower prove that they know the secret, and compare facts.
-//   follower -> head   hello: magic number, which connection, nonce
+//   follower -> head   hello: magic number, channel, nonce
 //   head -> follower   challenge: magic number, nonce
-//   follower -> head   request: proof over hello, challenge and the rest of this message; rank, facts
-//   head -> follower   reply: proof over all messages; answer, facts, limits of a batch, group id
+//   follower -> head   request: proof over hello, challenge, rank and facts; then rank and facts
+//   head -> follower   reply: proof over all messages; then answer, facts, limits of a batch, group id
 // All messages have a fixed size. If the follower's proof is wrong, the reply is kWrongSecret and zeros.
 #pragma once
 
@@ -16,7 +16,8 @@
 
 namespace nibble::nodes {
 
-// Coroutines take arguments by value, because they run after the call. The caller owns and closes the socket.
+// Coroutines take arguments by value, because they still run when the call has returned. The caller owns and
+// closes the socket.
 
 // kControl carries heartbeats and the reason for the end; kData carries steps, partial sums and logits.
 enum class Channel : uint32_t { kControl, kData };
@@ -39,7 +40,7 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-struct Invitation {  // data for a follower from the head when it joins
+struct Invitation {  // what the head sends to a follower that joins
   Room room;
   GroupId group;
 };

@@ -1,4 +1,5 @@
-// Backends of a model that is split over nodes. The engine runs on the head, and has a single backend.
+// Backends of a model that is split over nodes. The engine runs only on the head. It sees one backend, which
+// stands for all nodes.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,9 @@
 
 namespace nibble::nodes {
 
-// Waits until every node has loaded its backend; returns the engine's backend. `own`: backend of the head's
-// share, which uses `links`. `whole`: the model before the split. Destroying the result ends the other nodes.
+// Waits until every node has loaded its backend; returns the engine's backend. `own`: backend that runs the
+// head's share and uses `links`. `whole`: the model before the split. Destroying the result ends the other
+// nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);
 

@@ -1,6 +1,6 @@
-// Detects lost nodes: a peer that sends no heartbeat (one per second is due, over the control connection) for
-// three seconds, or closes its connection. Then all waiting calls are notified. They are also notified when
-// the head is done.
+// Detects lost nodes. Every node sends one heartbeat per second over the control connection. A peer is lost
+// if it closes this connection or sends no heartbeat for three seconds. All waiting calls are notified when a
+// node is lost and when the head is done.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -41,8 +41,8 @@ constexpr uint8_t kOne{0x38}, kTwo{0x40};  // E4M3
 
 TEST(ForeignMatrix, AnNvfp4ValueIsCodeTimesScaleTimesFactor) {
   std::vector<uint8_t> codes(16, 0);
-  codes[0] = 0x21;  // 0.5, then 1
-  codes[8] = 0x9F;  // of the second row: -6, then -0.5
+  codes[0] = 0x21;  // row 0: 0.5, then 1
+  codes[8] = 0x9F;  // row 1: -6, then -0.5
   const auto stored = bytes_of(codes), scales = bytes_of(std::vector<uint8_t>{kOne, kTwo});
   const ForeignMatrix matrix{.layout = ForeignLayout::kNvfp4,
                              .rows = 2,
@@ -139,7 +139,7 @@ TEST(ForeignMatrix, GptqStoresColumnsInAWordAndZeroPointsLessOne) {
                        .group = 4,
                        .num_groups = 2,
                        .zero_offset = 1};
-  // The zero points are 8 and, as 15 + 1 wraps, 0.
+  // The stored zero points 7 and 15 mean 8 and 0: the offset 1 is added, and 15 + 1 wraps to 0.
   EXPECT_THAT(rows_of(matrix, 5, 1), ElementsAre(-8.F, 10.F, -6.F, -5.F, -4.F, -3.F, -2.F, 70.F));
   matrix.zero_offset = 0;
   matrix.group_of = nullptr;

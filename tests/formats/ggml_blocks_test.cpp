@@ -184,7 +184,7 @@ TEST(GgmlBlocks, RepackedMxfp4IsTheSameNumbersAndPacksBackToTheSameBytes) {
   decode_mxfp4(codes, scales, values);
   constexpr float kE2m1[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
   for (size_t i = 0; i < kBlocks; ++i)
-    // By definition, low nibbles come first.
+    // Low nibbles are elements 0 to 15, high nibbles are elements 16 to 31.
     for (size_t j = 0; j < 32; ++j) {
       const auto pair = static_cast<uint8_t>(blocks[i * 17 + 1 + j % 16]);
       const auto scale = static_cast<uint8_t>(blocks[i * 17]);

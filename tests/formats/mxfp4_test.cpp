@@ -119,8 +119,8 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
 TEST(Mxfp4, TheLastScaleIsNan) { EXPECT_THAT(decode({.codes = {}, .scale = {255}}), Each(testing::IsNan())); }
 
 TEST(Mxfp4, WhatIsDecodedEncodesToItself) {
-  // If the largest element is 4 or 6 scales, both floor rules choose the same scale again. The ceil rule does
-  // so if it is 6.
+  // If the largest element is 6 times the scale, every rule chooses the same scale again. (The floor rules
+  // kOcp and kLlamaCpp also do so if it is 4 times the scale.)
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Mxfp4Block block{.codes = {}, .scale = {static_cast<uint8_t>(random_bits(seed, 99) % 253)}};
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) block.codes[b] = static_cast<uint8_t>(random_bits(seed, b));

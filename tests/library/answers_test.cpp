@@ -188,7 +188,7 @@ TEST_F(LibraryAnswers, ASchemaConstrainsTheAnswerUntilItIsRemoved) {
   ASSERT_EQ(nibble_session_set_json_schema(session.get(), nullptr), NIBBLE_OK);
   ASSERT_EQ(nibble_session_clear(session.get()), NIBBLE_OK);
   EXPECT_EQ(ask(session, kSum).text, kSumAnswer);
-  // An option that names a file replaces the text, so its absence is noticed.
+  // The option replaces the grammar that was set as text, so the missing file is an error.
   ASSERT_EQ(nibble_session_set_grammar(session.get(), "root ::= \"yes\" | \"no\""), NIBBLE_OK);
   ASSERT_EQ(nibble_session_set(session.get(), "grammar", "no/such-file"), NIBBLE_OK);
   EXPECT_EQ(nibble_session_send(session.get(), kSum), NIBBLE_BAD_INPUT);

@@ -1,4 +1,4 @@
-// The C++ API over the C API.
+// Tests the C++ API, which wraps the C API.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Tests the status of what the C API refuses, and that its message says what is wrong and what is accepted.
+// Tests that the C API refuses invalid calls with the right status, and with a message that says what is
+// wrong and what is accepted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

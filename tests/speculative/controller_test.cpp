@@ -79,7 +79,8 @@ TEST(StepCosts, DistinguishStepsOfDifferentSizes) {
 
 // Simulates an engine with drafts, and one without for comparison. `chance(n)`: probability that a draft of
 // the n-th token is right. With `chain_share` a draft head makes the drafts: each drafted token takes this
-// share of a plain step's time, and can be checked in the next step. Otherwise every step has `depth` drafts.
+// share of a plain step's time, and can be checked in the next step. Otherwise every step offers `depth`
+// drafts per sequence, and the controller chooses how many of them to verify.
 struct Played {
   double seconds{0}, plain_seconds{0};
   int num_steps{0}, num_tokens{0};
@@ -321,7 +322,7 @@ TEST(Speculator, SetToDraftAlwaysTakesAllThatIsProposed) {
   EXPECT_EQ(drafts[0].tokens.size(), 5u);
 }
 
-// Proposes a tree: 1 and 2 after the text, after each of these two, and after the 1 that follows the 1.
+// Proposes a tree. The tokens 1 and 2 may follow the text, the draft 1, the draft 2, and the drafts 1, 1.
 struct Branching final : Drafter {
   void push(std::span<const TokenId>) override {}
   Proposal propose(int most) override {

@@ -126,8 +126,8 @@ TEST(Suffix, TheAnswersOfTheSaltUsedLeastRecentlyAreForgottenFirst) {
   finished.add("a", tokens_from(0, 400));
   const auto held = finished.of("a");
   finished.add("b", tokens_from(0, 400));
-  EXPECT_GT(num_known("a"), 0u);           // uses a's texts more recently than b's
-  finished.add("c", tokens_from(0, 400));  // together more than the capacity
+  EXPECT_GT(num_known("a"), 0u);           // now the texts of a were used more recently than those of b
+  finished.add("c", tokens_from(0, 400));  // the texts of a, b and c exceed the capacity
   EXPECT_GT(num_known("a"), 0u);
   EXPECT_GT(num_known("c"), 0u);
   EXPECT_EQ(num_known("b"), 0u);
@@ -221,7 +221,7 @@ TEST(PredictionText, IsFollowedAndFoundAgainAfterADifference) {
   EXPECT_THAT(drafter.propose(4).tokens, IsEmpty());
   EXPECT_THAT(proposed(drafter, tokens_from(700, 30) + prediction.before, 3), ElementsAre(0, 1, 2));
   EXPECT_THAT(proposed(drafter, tokens_from(0, 10), 3), ElementsAre(10, 11, 12));
-  EXPECT_THAT(proposed(drafter, {500}, 3), IsEmpty());     // 10 was predicted
+  EXPECT_THAT(proposed(drafter, {500}, 3), IsEmpty());     // 10 was predicted, not 500
   EXPECT_THAT(proposed(drafter, {11, 12}, 3), IsEmpty());  // two tokens are too short for a reliable match
   EXPECT_THAT(proposed(drafter, {13}, 3), ElementsAre(14, 15, 16));
   EXPECT_THAT(proposed(drafter, tokens_from(14, 26), 3), IsEmpty()) << "its end";
@@ -245,7 +245,7 @@ TEST(PredictionText, CountsTheTokensThatAnAnswerHasOfIt) {
   EXPECT_EQ(num_predicted({}, tokens_from(200, 40)), 0);
 }
 
-// A drafter takes microseconds per token and per proposal, even if all positions of the text are alike. With
+// A drafter takes microseconds per token and per proposal, even if all tokens of the text are equal. With
 // quadratic time the test would take minutes.
 TEST(Drafters, TakeTextOfAnyKindInLinearTime) {
   constexpr int kNumTokens{100'000};

@@ -49,8 +49,8 @@ const NamedCost kByExperts{"by experts", [](int num_rows) {
                            }};
 const NamedCost kFree{"free", [](int num_rows) { return 1 + 0.01 * num_rows; }};
 
-// The generated text is all 0. Whether a draft is right depends only on sequence and position, so runs with
-// any number of drafts can be compared.
+// Every token of the generated text is 0. Whether a draft is right depends only on sequence and position, so
+// runs with any number of drafts can be compared.
 struct Text {
   std::function<double(int position)> chance;
   bool is_easy(uint64_t sequence, int position) const {
@@ -152,7 +152,7 @@ TEST(ForcedAcceptance, ASmallGainIsKept) {
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;
 }
 
-// Smoothing the estimate must not hide from the controller that drafts become right or wrong.
+// The estimate is smoothed. Nevertheless the controller must notice soon that drafts become right or wrong.
 TEST(ForcedAcceptance, ShortGoodTimesAreUsed) {
   const Text in_turns{[](int position) { return position / 50 % 2 == 0 ? 1.0 : 0.0; }};
   const double none = play(kOfH200Now.cost, 1, in_turns, 0, 20000).speed();
