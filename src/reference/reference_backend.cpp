@@ -161,8 +161,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
                experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Peak memory per row, in floats: the activations of the step, then the larger of two needs: qkv, or the
-  // experts with a copy of each chosen expert's output. Then the logits.
+  // Peak memory per row, in floats: the activations of the step, plus the larger of two needs (qkv, or the
+  // experts with a copy of each chosen expert's output), plus the rows for the unembedding and the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
