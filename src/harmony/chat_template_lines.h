@@ -1,5 +1,5 @@
 // The lines of the chat template of openai/gpt-oss-20b and -120b: the FNV-1a hash (32 bits) of each line
-// without trailing spaces. chat_template.cpp says which template of the model's repository this is.
+// without trailing spaces. chat_template.cpp names the revision and knows hashes of other revisions.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ class Field {
   std::optional<std::string> find_string(const char* key) const;
   std::string need_string(const char* key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
-  // Marks members as read that have no effect or repeat other members.
+  // Marks these members as read. Used for members that have no effect or that repeat other members.
   void skip(std::initializer_list<const char*> keys) const;
   // Records that this value is dropped. For a list element, `type` is appended to the recorded name.
   void leave_out(std::string_view type = "") const;

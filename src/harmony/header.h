@@ -16,8 +16,8 @@ inline constexpr char kConstrainMark{'\xFE'};
 
 struct Header {
   std::string text;                // valid UTF-8, plus the two marks above
-  std::optional<Role> role;        // the role, if the prompt ended in <|start|> and a role
-  Role speaker{Role::kAssistant};  // the role, if the header has none
+  std::optional<Role> role;        // ROLE, if the prompt ended in "<|start|>ROLE"
+  Role speaker{Role::kAssistant};  // the role to assume if neither `role` nor the text gives one
   bool has_start{false};           // whether <|start|> was seen or ended the prompt
   // If false, the header was cut off before <|message|>, and `text` may contain the message's text.
   bool has_message{false};

@@ -18,12 +18,12 @@
 namespace nibble::harmony {
 
 // Throws InputError that names the path ("messages[2].role") and what is accepted there. Recurses, so the
-// depth of `value` must be bounded, as parse_json does.
+// depth of `value` must be bounded; parse_json() bounds it.
 Conversation conversation_from_json(const Json& value);
 // Deleted, because text would silently convert to a JSON string: use parse_json.
 Conversation conversation_from_json(std::string_view text) = delete;
 
-// A text becomes a list with one part, which the official library also reads.
+// A message's text is written as a list with one part. The official library also reads this form.
 Json to_json(const Message& message);
 Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" unless empty
 Json to_json(const Conversation& conversation);

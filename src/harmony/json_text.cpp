@@ -62,7 +62,8 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// Replaces nlohmann's builder, which scans a whole list or object after each new value if it has a callback.
+// Builds the Json. nlohmann's own builder is not used: with a callback, which could refuse input, it scans
+// the whole list or object after each new value.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}
@@ -138,7 +139,9 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::string_view what_;
   Json root_;
-  // Objects and lists not closed yet, outermost first. Pointers stay valid: only a last child ever changes.
+  // Objects and lists not closed yet, outermost first. Each is the last child of the one before it, and a
+  // list or object grows only after its last child is closed. So growth moves no open child: the pointers
+  // stay valid.
   std::vector<Json*> open_;
   std::string fault_;
 };

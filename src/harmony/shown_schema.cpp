@@ -46,7 +46,8 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
                              [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
-// Makes a schema that is shown as the TypeScript type `name`. A list of types may contain any name.
+// Makes a schema that is shown as the TypeScript type `name`. typescript.cpp writes a name that it does not
+// know only if it is in a list of types.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
 // Returns "Node" for "#/$defs/Node".
@@ -98,7 +99,8 @@ class Rewriter {
   }
 
  private:
-  // Merges the targets of $ref and allOf into the schema. Targets are in open_ until the result is rewritten.
+  // Merges the targets of $ref and allOf into the schema. Targets of $ref stay in open_ until rewrite() has
+  // finished this schema, so that open() notices a target that refers to itself.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);
@@ -158,7 +160,8 @@ class Rewriter {
     out["type"] = std::move(types);
   }
 
-  // Sets the type that other keywords imply. A type list of "null" and object or array becomes "nullable".
+  // Sets the type that other keywords imply. Writes the list ["object", "null"] or ["array", "null"] as the
+  // one type and "nullable": true, because members and items are shown only for a single type.
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
@@ -199,7 +202,8 @@ class Rewriter {
     if (!properties.empty()) out["properties"] = std::move(properties);
   }
 
-  // Adds what a map may contain as properties named "[key: string]" or "[key: /PATTERN/]".
+  // Shows the members that additionalProperties and patternProperties describe as properties named
+  // "[key: string]" and "[key: /PATTERN/]".
   void add_keys(Json& out, size_t level, Json& properties) {
     const auto add = [&](const std::string& key, const Json& schema) {
       if (!has_room()) return;

@@ -1,5 +1,6 @@
 // Rewrites the JSON schema of a tool's parameters with keywords that harmony's TypeScript can show
-// (typescript.h), so that the prompt states every requirement. The official renderer shows others as `any`.
+// (typescript.h), so that the prompt states every requirement. The official renderer ignores all other
+// keywords, so it shows a schema without a type or oneOf as `any`.
 #pragma once
 
 #include <optional>

@@ -55,7 +55,7 @@ struct TurnGrammar {
   // Grammars of the parts of a header's text, each between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
   Text author;  // text after <|start|>
-  // grammars of the text after <|channel|>; channel_of_call: if a recipient precedes it
+  // Text after <|channel|>: channel_of_call if a recipient precedes <|channel|>, otherwise channel.
   Text channel, channel_of_call;
   Text channel_behind_reasoning;     // like `channel`, once the reasoning limit is reached; null: no limit
   Text type_of_final, type_of_call;  // text after <|constrain|>

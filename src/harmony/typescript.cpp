@@ -1,6 +1,7 @@
-// Writes the same bytes as the official renderer, on whose output the model was trained, oddities included.
-// The first variant of a union is indented like the others, an array of a union has no parentheses, and only
-// the first line of a property's description is a comment. A value of the wrong type counts as absent.
+// Writes the same bytes as the official renderer, because the model was trained on its output. So the
+// oddities of that output are kept: the first variant of a union is indented like the others, an array of a
+// union has no parentheses, and only the first line of a property's description is a comment. A value of the
+// wrong JSON type counts as absent.
 #include "harmony/typescript.h"
 
 #include <algorithm>

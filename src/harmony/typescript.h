@@ -7,8 +7,9 @@
 
 namespace nibble::harmony {
 
-// Keywords that harmony does not support (anyOf, allOf, $ref, const, ...) become `any`; no schema is refused.
-// The depth of `schema` must be bounded, as parse_json() does.
+// Ignores keywords that harmony does not support (anyOf, allOf, $ref, const, ...). A schema without a known
+// type and without oneOf becomes `any`; no schema is refused. Recurses, so the depth of `schema` must be
+// bounded; parse_json() bounds it.
 std::string typescript_type(const Json& schema);
 
 }  // namespace nibble::harmony

@@ -11,7 +11,8 @@ int least_pages(int num_positions, int window) {
 }
 
 int most_tokens(int num_pages, int window) {
-  // A sequence no longer than the window needs each page twice: for full and for sliding layers.
+  // A sequence within the window needs two pages per kPageTokens tokens: one for full layers and one for
+  // sliding layers. A longer sequence needs no more sliding pages than max_sliding_pages().
   return std::max(num_pages / 2, num_pages - max_sliding_pages(window, 1)) * kPageTokens;
 }
 

@@ -1,15 +1,17 @@
 // Reference counts of the pages of a KV cache; the backend owns the storage. Pages of full and of sliding
 // layers have the same size, so any page can be taken for either. Sequences can share a page. A page whose
 // content is worth keeping (prefix_cache.h) stays intact after its last holder gives it back, until no other
-// page is free. Then take() reclaims a kept page without a holder. It takes the least recently used page of
-// one of these lists, in this order:
+// page is free. Then take() reclaims a kept page without a holder: the least recently used page of the first
+// of these lists that is not empty:
 //
-//   sliding pages not used again   first, while they are more than 1 / kPagesPerUnused of the cache
-//   full pages                     then; the sliding page of the same tokens is lost too
-//   sliding pages used again       last
+//   1. sliding pages not used again   as long as they are more than 1 / kPagesPerUnused of all pages
+//   2. full pages                     the sliding page of the same tokens is lost too
+//   3. sliding pages not used again   the rest
+//   4. sliding pages used again
 //
-// To continue a text, a sequence needs all its full pages but only the sliding pages in its window. So only
-// the sliding pages with which a sequence continued a text, or which touch() marks, are worth keeping.
+// To continue a text, a sequence needs all its full pages but only the sliding pages in its window. So most
+// sliding pages are never needed again. A sliding page counts as used again, and is reclaimed last, once a
+// sequence has continued a text with it (share()) or touch() has marked it.
 #pragma once
 
 #include <array>
@@ -30,8 +32,9 @@ class PagePool {
   PagePool& operator=(const PagePool&) = delete;
 
   std::optional<PageId> take(LayerKind kind);  // nullopt: all pages are held
-  void share(PageId page);                     // adds a holder to a page that is held or kept; counts as use
-  void give_back(PageId page);                 // removes a holder; the page must have one
+  // Adds a holder to a page that is held or kept. Marks the page as used again.
+  void share(PageId page);
+  void give_back(PageId page);  // removes a holder; the page must have one
 
   void keep(PageId page);    // marks the content of a held page as worth keeping
   void forget(PageId page);  // removes the mark of keep()

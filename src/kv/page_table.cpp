@@ -56,7 +56,8 @@ bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
-  if (num_pages <= static_cast<int>(full_.size())) return true;  // `sliding_` ends at the same page
+  // full_ and sliding_ always end at the same page, so full_ alone shows whether the pages suffice.
+  if (num_pages <= static_cast<int>(full_.size())) return true;
   // Reserve capacity before taking pages: a taken page would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);

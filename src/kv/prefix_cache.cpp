@@ -48,7 +48,7 @@ std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before, std::s
 
 Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt) const {
   Prefix known;
-  std::vector<PageId> sliding;  // sliding pages of the last consecutive TokenRuns that have one
+  std::vector<PageId> sliding;  // sliding pages found since the last TokenRun without one
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
@@ -117,7 +117,8 @@ void PrefixCache::forget_full(PageId page) {
   NIBBLE_CHECK(run.num_after == 0, "page {} is dropped before the pages that follow it",
                static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
-  if (run.sliding) pool_->forget(*run.sliding);  // no sequence can continue after this page
+  // Without its full page, no sequence can continue the text, so the sliding page is useless too.
+  if (run.sliding) pool_->forget(*run.sliding);
   run.sliding.reset();
   const auto [first, last] = full_by_hash_.equal_range(run.hash);
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));

@@ -1,4 +1,5 @@
-// Activations passed between operations, in float32. T: rows of the step; model/config.h has other letters.
+// Activations passed between operations, in float32. T: rows of the step; model/config.h defines the other
+// letters.
 #pragma once
 
 #include "model/config.h"

@@ -38,7 +38,7 @@ void join_features(const JoinFeaturesArgs& args);
 struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
-  View<const float, 2> features;   // [T, H]: f; in a chain g of the previous slot
+  View<const float, 2> features;   // [T, H]: f; in a chain, g of the previous slot or norm(g)
   std::span<const BatchRow> rows;  // [T]: each row has the token of the next position
   std::span<const int> outputs;    // indices of the rows for which g is computed
   const LayerKv& kv;               // receives the keys and values of all rows

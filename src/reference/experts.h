@@ -1,7 +1,8 @@
 // Mixture of experts, with e = experts[t,k]:
 //   x[t] += sum_k weights[t,k] (W2[e] swiglu(W1[e] h[t] + b1[e]) + b2[e])
-// Runs each expert for all its tokens at once, so that each row of weights is decoded only once. Adds the
-// terms over k in the router's order: the result does not depend on the other tokens in the batch.
+// Runs each expert for all its tokens at once, so that each row of weights is decoded only once. The terms
+// over k are added in the router's order, so a token's result does not depend on the other tokens in the
+// batch.
 #pragma once
 
 #include "core/tensors/view.h"

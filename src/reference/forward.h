@@ -21,7 +21,8 @@ namespace nibble::reference {
 // Receives the residual stream [T, H] after each stage: 0 embedding, 1 to L the layers, L + 1 the final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
 
-// Called after embed (layer -1) and after each operation of a layer. kExpertsUp: after both expert products.
+// Called after embed (layer -1) and after each operation of a layer. experts() is one operation here: it is
+// reported once, as kExpertsUp, after both of its products (up and down).
 using Observe = std::function<void(int layer, Operation operation, const Activations& a)>;
 
 struct ForwardArgs {
@@ -36,7 +37,7 @@ struct ForwardArgs {
   Rounding rounding{};
   std::span<float> router_margins{};  // [T] or empty: receives the minimum over layers of RouteArgs::margins
   Observe observe{};
-  std::span<const RequestAdapter> adapters{};  // the adapters of BatchRow::adapter
+  std::span<const RequestAdapter> adapters{};  // adapters, indexed by BatchRow::adapter
 };
 void forward(const ForwardArgs& args);
 

@@ -15,7 +15,9 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
+  // Slots of the last path.size() positions, the row's own included, if drafts branch (draft_tree.h); else
+  // empty.
+  std::vector<int> path{};
   std::optional<AdapterId> adapter{};
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
@@ -24,7 +26,8 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // Return the D elements at `position` of the row's sequence; if drafts branch, at that of the row's path.
+  // Return the D elements at `position` of the row's sequence. If drafts branch, several slots have the same
+  // position; the slot on the row's own path is used.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

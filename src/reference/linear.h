@@ -1,4 +1,4 @@
-// Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o], for rows with an adapter + sum_k B[o,k] (A[k] x[t]).
+// Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o]. Rows with an adapter add sum_k B[o,k] (A[k] x[t]).
 #pragma once
 
 #include "core/tensors/view.h"
@@ -15,7 +15,7 @@ struct LinearArgs {
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]: receives the results
   ThreadPool* pool{};      // null: all work is done on the calling thread
-  Rounding rounding{};     // applied to x, except in products with adapters
+  Rounding rounding{};     // applied to x before products with `weight`; adapters read x unrounded
   RowUpdates updates{};    // [T] or empty
 };
 void linear(const LinearArgs& args);
@@ -27,7 +27,7 @@ struct ProjectArgs {
   Vector bias;                    // [H]
   View<float, 2> x;               // [T, H]: the residual stream
   ThreadPool* pool{};
-  Rounding rounding{};   // applied to `attended`, except in products with adapters
+  Rounding rounding{};   // applied to `attended` before products with `weight`; adapters read it unrounded
   RowUpdates updates{};  // [T] or empty
 };
 void project(const ProjectArgs& args);

@@ -23,8 +23,9 @@ struct QkvArgs {
   View<float, 3> q;  // [T, Nq, D]: receives the rotated queries
   LayerKv kv;
   ThreadPool* pool{};
-  Rounding rounding{};       // applied to h, and to keys and values before they are stored
-  LayerAdapters adapters{};  // of the rows
+  // Applied to h before products with q, k and v (adapters read h unrounded), and to stored keys and values.
+  Rounding rounding{};
+  LayerAdapters adapters{};  // adapters that the rows use in this layer
 };
 void qkv(const QkvArgs& args);
 

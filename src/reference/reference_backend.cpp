@@ -147,7 +147,8 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference stores keys and values in float32. It refuses FP8, whose results would differ most.
+  // The reference always stores keys and values in float32. It accepts BF16, whose results are close to that,
+  // but refuses FP8, whose results would differ most.
   if (options.kv_format == Format::kE4m3)
     throw InputError(
         "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");
@@ -160,20 +161,23 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
                experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Peak memory per row, in floats: the activations of the step, then the larger of two needs: qkv, or the
-  // experts with a copy of each chosen expert's output. Then the logits.
+  // Peak memory per row, in floats: the activations of the step, plus the larger of two needs (qkv, or the
+  // experts with a copy of each chosen expert's output), plus the rows for the unembedding and the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
   size_t kv_bytes = KvCache::num_bytes(config, options.num_pages);
-  if (options.draft_head) {  // outputs of three layers, the head's input, and parts of it
+  // Per row of a draft head: outputs of three layers (3), features (1), the input of its layer (2) and the
+  // arrays from which this input is made (3).
+  if (options.draft_head) {
     row_floats += 9 * hidden;
     kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_pages);
   }
   const size_t adapter_bytes = options.adapters ? num_bytes(*options.adapters) : 0;
-  return {.weight_bytes = converted.after + adapter_bytes,  // unconverted weights are used in the mapped file
+  // Weights that are not converted take no memory of their own: they are read from the mapped file.
+  return {.weight_bytes = converted.after + adapter_bytes,
           .replaced_weight_bytes = converted.before,
           .kv_bytes = kv_bytes,
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};

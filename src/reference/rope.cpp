@@ -9,7 +9,8 @@
 namespace nibble::reference {
 namespace {
 
-// Returns the index (a real number) of the pair that makes `beta` turns over the original context.
+// Returns the index of the pair of elements (rope.h) that makes `beta` turns over the original context, as a
+// real number.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   const double turns_per_radian = config.original_context / (2 * std::numbers::pi * beta);
   return head_dim / 2.0 * std::log(turns_per_radian) / std::log(config.theta);

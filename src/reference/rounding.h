@@ -10,7 +10,8 @@ namespace nibble::reference {
 
 struct Rounding {
   Format kv{Format::kF32};  // rounding of keys and values: kF32 (none), kBf16, or kE4m3 with scale 1
-  // Rounds inputs of products with MXFP4 or Q8_0 weights, as the CPU backend does (backend/cpu/q8.h).
+  // Whether inputs of products with MXFP4 or Q8_0 weights are rounded to int8, as on the CPU backend
+  // (backend/cpu/q8.h).
   bool int8_activations{false};
 };
 

@@ -20,7 +20,7 @@ struct UnembedArgs {
   View<float, 2> normed;  // [T, H]: receives rms_norm(x)
   View<float, 2> logits;  // [outputs.size(), V]: receives the logits
   ThreadPool* pool{};
-  Rounding rounding{};   // applied to rms_norm(x), except in products with adapters
+  Rounding rounding{};   // applied to rms_norm(x) before the unembedding; adapters read it unrounded
   RowUpdates updates{};  // [outputs.size()] or empty
 };
 void unembed(const UnembedArgs& args);

@@ -14,7 +14,7 @@ Json report_json(const Machine& machine, Json probes, Json kernels);
 
 std::string report_text(const Json& report);
 
-// Writes the report to verified_path(). Returns the reason of a failure, otherwise empty.
+// Writes the report to verified_path(). Returns why that failed, or an empty text.
 std::string keep_report(const DeviceFacts& device, const Json& report);
 
 }  // namespace nibble::cli

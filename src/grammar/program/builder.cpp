@@ -59,7 +59,7 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
 
 // Alternatives with the same first part share that part, as in `list: item | item "," list`. Otherwise a mask
 // would have to follow the part at two positions, byte by byte. The remaining parts are not factored again,
-// so nodes nest little.
+// so that nodes do not nest deeply.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // alternatives by first part
   std::vector<NodeId> beginnings;
@@ -190,7 +190,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       }
       const bool has_others =
           std::ranges::any_of(object.undeclared, [&](const Undeclared& other) { return does(other.value); });
-      // Without a maximum, undeclared members count only once: all of them may have the same name.
+      // Without a maximum, all undeclared members together count as one, because they may have the same name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
       return object.min <= object.max && num_required <= object.max && has_enough;
@@ -205,9 +205,9 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
-// all later indices. An index is possible only if usual items can be at all indices before it, and at all
-// later indices below `array.min`.
+// Returns for each index whether the item that `array.needed` demands can be at that index; the last entry
+// stands for all later indices. An index is possible only if usual items can fill all indices before it
+// and all later indices below `array.min`.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -319,7 +319,8 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  // rules[0] only calls the root's rule: a left-recursive root is then always called in the same way.
+  // rules[0] only calls the root's rule, and no other rule calls rules[0]. So frame 0, which has no caller,
+  // never stands for an inner call, even if the root is left-recursive.
   grammar_->rules.emplace_back();
   const uint32_t called = rule_of(root);
   grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});

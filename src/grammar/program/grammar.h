@@ -71,8 +71,8 @@ struct List {
 };
 
 // The members of a JSON object: declared ones in order, then undeclared ones. A declared member's position is
-// its index; members.h has the positions of undeclared ones. Progress: position of the next declared member
-// and, if their number is limited, the number of members so far.
+// its index; members.h defines the positions of undeclared ones. Progress: position of the next declared
+// member and, if the object limits its number of members, the number of members so far.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -115,7 +115,8 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
+  // Cache of masks. Key: vocabulary, operation, state of its automaton, and whether more text can follow
+  // after the operation has matched.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
   // Returns an estimate of the memory in use, computed from the sizes of the large tables. Waits for `mutex`.

@@ -11,8 +11,10 @@ struct Positions {  // declared members from `first` to `end` - 1
   bool is_empty() const { return first >= end; }
 };
 
-// Returns the declared members that may come next: up to the first required member, if all required members
-// still fit within the maximum and enough members are left to reach the minimum.
+// Returns the declared members that may come next. None after the first required member is legal, because a
+// required member can't be skipped. Only that member is legal if all members that the maximum still allows
+// are needed for required ones. If the object declares all its members, a member is also illegal if too few
+// members come after it to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
@@ -37,9 +39,9 @@ inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Returns the progress while an undeclared member is read after `at`. Positions from num_declared() + 2 on
-// encode the member's index in Members::undeclared and whether another undeclared one came before. After
-// the member the position is num_declared() + 1.
+// Returns the progress while an undeclared member is read. `at`: the progress before that member. Positions
+// from num_declared() + 2 on encode the member's index in Members::undeclared and whether another undeclared
+// member came before it. After the member, the position is num_declared() + 1.
 inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
@@ -49,9 +51,9 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Returns the progress after a value. Undeclared members of the same name are one member, and all may have
-// the same name. So without a maximum, only the first undeclared member counts (towards the minimum);
-// otherwise each counts.
+// Returns the progress after a value. Undeclared members with the same name are one member of the parsed
+// object, and the text may repeat one name. So without a maximum, only the first undeclared member counts
+// (towards the minimum). With a maximum, every undeclared member counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

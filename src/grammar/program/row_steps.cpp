@@ -34,8 +34,9 @@ Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
 }
 
-// Advances a JSON string with counted characters. Below the maximum a character may begin; from the minimum
-// on the quote may follow. If the string has a pattern, it must stay possible to end within these limits.
+// Advances a JSON string with counted characters. Below the maximum, another character may begin; from the
+// minimum on, the quote may follow. If the string has a pattern, a byte is legal only if the string can still
+// match the pattern with a length within these limits.
 Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
   Automaton& automaton = grammar_->automata[terminal.index];
   const uint32_t from = item.state;
@@ -69,7 +70,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   return {true, false, true};
 }
 
-// Advances an item in a list of different texts. Texts that have occurred are illegal.
+// Advances an item of a list whose texts must all differ: a text that has already occurred is illegal.
 Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
   const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
   item.state = texts.child(item.state, byte);
@@ -92,7 +93,8 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   if (item.state == Trie::kNone) return {};
   if (!has_legal_name(members, names, item.state, legal_names(members, Members::Progress::of(item.counter))))
     return {};
-  // Names in the trie end in a quote and a colon, so no name is a prefix of another.
+  // Names in the trie end in a quote and a colon, so no name is a prefix of another. So if this node ends a
+  // name, that name is the legal one found above.
   return {true, names.accepts(item.state), names.has_children(item.state)};
 }
 

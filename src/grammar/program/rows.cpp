@@ -102,8 +102,8 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// Appends `item` to `to`. Returns false if `to` has it already, from index `first` on. Lists shorter than
-// kFew items are searched, longer ones hashed.
+// Appends `item` to `to`. Returns false if `to` already contains it at index `first` or later. Fewer than
+// kFew items are searched one by one, more are looked up in the hash table.
 bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
   constexpr size_t kFew{12};
   grammar_->expressions.fuel().spend();
@@ -123,7 +123,8 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   return true;
 }
 
-// Enters `item`, at index `place` of `list`, into the hash table. Returns false if it has an equal item.
+// Enters `item`, at index `place` of `list`, into the hash table. Returns false if the table already holds an
+// equal item of the same kind.
 bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
   constexpr size_t kNumSlots{8192};
   static_assert(kNumSlots >= 3 * (kMaxItems + 1));
@@ -210,7 +211,8 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   }
   const Item caller{place.op, place.frame, rule, place.counter};
   if (!add(Kind::kWaiting, waiting_, rows_.back().first_waiting, caller)) return;
-  // An empty item must not advance a list: it adds no text, and a list of such items has a minimum of 0.
+  // If the rule derives the empty text, its caller goes on at once. Items of a list are excluded: empty items
+  // are never needed, because a list whose items may be empty has a minimum of 0 (emit_repeat()).
   if (grammar_->rules[rule].is_nullable && grammar_->ops[place.op].kind != OpKind::kItem) resume(caller);
   auto& [row, frame] = frame_of_rule_[rule];
   if (row == last() && frame < frames_.size() && frames_[frame].row == row && frames_[frame].rule == rule &&

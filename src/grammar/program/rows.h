@@ -1,9 +1,10 @@
 // Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is an
 // Earley set: all items that may be reached by the text up to some byte. An item is a position in the
 // grammar's program. Its frame says in which row its rule was called; the callers wait as items of that row,
-// and all callers of a rule in one row share a frame. A row is kept only if it is the origin of a frame or a
+// and all callers of a rule in one row share a frame. A row is kept only if a rule was called in it or a
 // token ended there. A tail call after text reuses the caller's frame, so a right-recursive list takes no
-// more memory per item. Arrays only grow and are truncated, so going back and copying are cheap.
+// more memory per item. All rows share a few flat arrays that change only near their ends. So going back is a
+// truncation, and a copy of Rows copies only a few arrays.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct Item {
   uint32_t op, frame;
   // State of the terminal's automaton or trie; for an item that waits, the rule that it has called.
   uint32_t state;
-  // Number of characters or list items, a bit per text of List::texts that occurred, or Members::Progress.
+  // Depends on the operation: the number of characters or list items so far; one bit for each text of
+  // List::texts, set if that text has occurred; or Members::Progress.
   uint32_t counter;
   bool operator==(const Item&) const = default;
 };
@@ -37,7 +39,7 @@ class Rows {
   bool advance(uint32_t row, uint8_t byte);
   // Like advance() above, but the byte may also continue `item`, an item that is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
-  // Adds a row of items that may follow `item`, whose text ends.
+  // Adds a row with the items that may follow `item`. The item's text must be complete.
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
@@ -96,7 +98,7 @@ class Rows {
 
   // Members for the row under construction:
   std::vector<Pending> pending_;
-  std::vector<Item> marks_;  // operations that were already followed, as items
+  std::vector<Item> marks_;  // operations already followed, stored as items, so that none is followed twice
   struct Slot {
     uint64_t row_made{0};  // the slot is free unless this equals num_rows_made_
     Kind kind{};

@@ -15,7 +15,8 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
     key.emplace_back(1, 0);  // an empty range marks the end of a set
   }
-  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // fuel in proportion to the time that each takes
+  // Fuel per range of an alphabet and per place of its decoder, in proportion to the time that one takes.
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {

@@ -246,14 +246,15 @@ TEST_F(MappedFileTest, ACopyHasTheBytesThatTheFileHadWhenItWasRead) {
   EXPECT_TRUE(MappedFile(write(""), FileAccess::kRead).bytes().empty());
 }
 
-// Released pages no longer take memory: a change of the file shows in them, and in no others.
+// Released pages take no memory and are read from the file again: they show a change of the file. The other
+// pages keep their copy.
 TEST_F(MappedFileTest, ReleasedPagesOfACopyAreReadFromTheFileAgain) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const MappedFile copy(write(std::string(4 * page, 'a')), FileAccess::kRead);
   const std::string changed(4 * page, 'b');
   std::fstream(folder_ / "file", std::ios::in | std::ios::out | std::ios::binary) << changed;
   EXPECT_EQ(text_of(copy), std::string(4 * page, 'a'));
-  release_pages(copy.bytes().subspan(page - 1, page + 2));  // one whole page
+  release_pages(copy.bytes().subspan(page - 1, page + 2));  // page 1, and a byte of pages 0 and 2
   copy.drop_pages(copy.bytes().subspan(3 * page, page));
   const std::string expected =
       std::string(page, 'a') + std::string(page, 'b') + std::string(page, 'a') + std::string(page, 'b');

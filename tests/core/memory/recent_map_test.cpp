@@ -21,7 +21,7 @@ TEST(RecentMap, DropsTheValueThatWasNotUsedForLongest) {
   map.get(1, 10);
   map.get(2, 20);
   map.get(1, 0);
-  map.get(3, 30);  // 2 was used before 1
+  map.get(3, 30);  // drops 2, because 1 was used after 2
   EXPECT_EQ(map.size(), 2u);
   EXPECT_FALSE(map.get(1, 0).second);
   EXPECT_FALSE(map.get(3, 0).second);

@@ -27,9 +27,9 @@ inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   return distance_up < distance_down ? code : code - 1;
 }
 
-// Returns floats whose rounding could go wrong: every value of the format, every midpoint of two values, and
-// the neighbours of these. Also every 4099th bit pattern of float32 (without NaN), and numbers in the
-// format's range.
+// Returns floats whose rounding could go wrong: every value of the format, every midpoint of two adjacent
+// values, and the float32 neighbours of these. Also every 4099th bit pattern of float32 (without NaN), and
+// random numbers up to 1.25 times the largest value.
 inline std::vector<float> rounding_cases(const std::vector<float>& magnitudes) {
   constexpr float kInfinity{std::numeric_limits<float>::infinity()};
   std::vector<float> cases;

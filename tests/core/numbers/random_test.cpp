@@ -8,7 +8,9 @@ namespace nibble {
 namespace {
 
 TEST(Random, IsTheGeneratorOfThePaper) {
-  // First outputs of SplitMix64 from state 0: mix64 of 0, and after one and two steps of its increment.
+  // The first three outputs of SplitMix64 from state 0. SplitMix64 adds the increment to its state before
+  // each output. mix64() includes this addition, so its arguments are the states before it: 0, 1 and 2
+  // increments.
   EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFu);
   EXPECT_EQ(mix64(0x9E3779B97F4A7C15u), 0x6E789E6AA1B965F4u);
   EXPECT_EQ(mix64(2 * 0x9E3779B97F4A7C15u), 0x06C45D188009454Fu);

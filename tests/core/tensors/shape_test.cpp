@@ -20,7 +20,7 @@ TEST(Shape, AProductOver64BitsIsNone) {
 
 TEST(Shape, NothingTimesAnythingIsNothing) {
   EXPECT_EQ(num_elements({0, UINT64_MAX, UINT64_MAX}), 0u);
-  EXPECT_EQ(num_elements({UINT64_MAX, UINT64_MAX, 0}), 0u);  // a 0 in the last place counts too
+  EXPECT_EQ(num_elements({UINT64_MAX, UINT64_MAX, 0}), 0u);  // a 0 counts even after an overflow
 }
 
 TEST(Shape, IsPrintedInBrackets) { EXPECT_EQ(fmt::to_string(Shape{2880, 4096}), "[2880, 4096]"); }
