@@ -50,7 +50,7 @@ struct ToolSet {
 };
 
 // The next three functions read an element of "tools". A second tool of the same name is ignored if it equals
-// the first; otherwise the functions throw InputError.
+// the first, or if it is one of OpenAI's built-in tools; otherwise the functions throw InputError.
 void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);

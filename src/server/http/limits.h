@@ -14,8 +14,8 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  // If all connections are in use, a new one evicts the one whose client has been silent longest. If no
-  // client is silent, the new one gets answers only to health checks and metrics.
+  // If all connections are in use, a new connection evicts the one whose client has been silent longest. If
+  // no client is silent, the new connection gets answers only to requests for health and metrics.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
