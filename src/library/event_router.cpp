@@ -8,7 +8,7 @@
 namespace nibble::library {
 namespace {
 
-// Interval at which the thread looks whether the router has ended, if no event arrives.
+// While no event arrives, the thread checks at this interval whether the router has ended.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
 }  // namespace

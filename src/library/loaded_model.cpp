@@ -51,7 +51,7 @@ fs::path own_file() {
 ResolvedSettings setup_of(const Settings& settings, const nibble_options* options) {
   start_log(settings);
   ResolvedSettings setup = resolve(settings);
-  if (!settings.models) {  // The program may lie anywhere, so bundled models are next to the library too.
+  if (!settings.models) {  // The program may lie anywhere, so also look for bundled models near the library.
     const std::vector<fs::path> folders = model_folders_near(own_file());
     setup.places.model_folders.insert(setup.places.model_folders.end(), folders.begin(), folders.end());
   }
@@ -120,7 +120,8 @@ int32_t nibble_model_context(const nibble_model* model) { return model ? model->
 
 namespace {
 
-// Copies the result to `to`, which has room for *size elements, and sets *size. If *size is 0, only sets it.
+// Copies the result to `to`, which has room for *size elements, and sets *size. If *size is 0, only sets
+// *size.
 template <typename Value, typename Result>
 void give(const Result& result, Value* to, size_t* size) {
   const size_t capacity = std::exchange(*size, result.size());

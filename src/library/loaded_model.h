@@ -1,4 +1,4 @@
-// A loaded model with its running engine: what nibble_model stands for, shared by the sessions.
+// A loaded model with its running engine. nibble_model of the C API owns it together with the sessions.
 #pragma once
 
 #include <memory>

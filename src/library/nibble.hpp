@@ -1,4 +1,5 @@
-// The C++ API of libnibble: owners of the objects of the C API (nibble.h), whose errors are exceptions.
+// The C++ API of libnibble: classes that own the objects of the C API (nibble.h) and turn its errors into
+// exceptions.
 //
 //   nibble::Model model("openai/gpt-oss-20b", {{"context", "8192"}});
 //   nibble::Session session(model, {{"temperature", "0"}});
@@ -6,7 +7,7 @@
 //   while (auto event = session.next_event())
 //     if (event->type == NIBBLE_EVENT_TEXT) std::cout << event->text;
 //
-// Header only, C++17. The rules of nibble.h on threads hold. An object that was moved from may only be
+// Header only, C++17. The rules of nibble.h on threads apply. An object that was moved from may only be
 // destroyed or assigned to.
 #ifndef NIBBLE_HPP
 #define NIBBLE_HPP
@@ -25,7 +26,7 @@
 #include <vector>
 
 namespace nibble {
-inline namespace api0 {  // separates these names from the library's own
+inline namespace api0 {  // keeps these names apart from the C++ names inside libnibble
 
 class Error : public std::runtime_error {
  public:
@@ -83,7 +84,8 @@ class Model {
     check(nibble_options_set_progress(options.get(), progress ? &report : nullptr, data));
     nibble_model* made = nullptr;
     const nibble_status status = nibble_model_open(name.c_str(), options.get(), &made);
-    nibble_options_set_progress(options.get(), nullptr, nullptr);  // cannot fail, so it keeps the last error
+    // This call can't fail, so nibble_last_error() keeps the message that belongs to `status`.
+    nibble_options_set_progress(options.get(), nullptr, nullptr);
     check(status);
     model_.reset(made);
   }
@@ -170,8 +172,8 @@ class Session {
     is_running_ = true;
   }
 
-  // Returns the answer's next event, or nothing after its last one. With a timeout, nothing also means that
-  // no event has arrived in time: is_running() tells them apart.
+  // Returns the answer's next event; nullopt after the last event. With a timeout, nullopt can also mean that
+  // no event arrived in time; is_running() is then still true.
   std::optional<Event> next_event(std::optional<std::chrono::milliseconds> timeout = std::nullopt) {
     if (!is_running_) return std::nullopt;
     nibble_event event{};

@@ -39,7 +39,7 @@ class Session {  // used by one thread at a time, except for cancel()
   void send(std::string_view text);
   void send_tokens(std::span<const TokenId> tokens);
 
-  // Fills the first event->struct_bytes bytes of the event. Returns false if none arrives in time.
+  // Fills the first event->struct_bytes bytes of the event. Returns false if no event arrives in time.
   bool next_event(int timeout_ms, nibble_event* event);
   void cancel();  // thread-safe
 
@@ -70,7 +70,8 @@ class Session {  // used by one thread at a time, except for cancel()
 
   std::shared_ptr<LoadedModel> model_;
   Settings settings_;
-  // The grammar given to set_form(), which replaces that of the settings. Inner optional absent: no grammar.
+  // The grammar given to set_form(), which replaces that of the settings; inner nullopt: no grammar. Outer
+  // nullopt: the grammar of the settings applies.
   std::optional<std::optional<grammar::Source>> source_;
   std::vector<harmony::ChatMessage> messages_;
   std::vector<harmony::Tool> tools_;

@@ -14,7 +14,7 @@ namespace nibble::library {
 namespace {
 
 thread_local std::string message_of_thread;
-// Shown instead of message_of_thread if memory ran out for that message; otherwise null.
+// Shown instead of message_of_thread if there was no memory to store that message; otherwise null.
 thread_local const char* fixed_message{nullptr};
 
 constexpr const char* kOutOfMemory{

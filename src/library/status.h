@@ -8,7 +8,7 @@
 
 namespace nibble::library {
 
-class Refused : public std::runtime_error {  // a call that ends with this status
+class Refused : public std::runtime_error {  // ends a function of the C API with this status
  public:
   Refused(nibble_status status, const char* message) : std::runtime_error(message), status_(status) {}
   nibble_status status() const { return status_; }

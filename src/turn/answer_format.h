@@ -16,7 +16,7 @@
 
 namespace nibble {
 
-// The form of an answer: a grammar, and a limit of the reasoning.
+// The form of an answer: a grammar, and a limit on the reasoning.
 struct AnswerForm {
   std::optional<grammar::Source> source{};    // absent: any text
   std::string origin{};                       // names the source in messages, such as its file; may be empty
@@ -26,7 +26,7 @@ struct AnswerForm {
 // Reads the files of --json-schema or --grammar. Throws InputError.
 AnswerForm answer_form(const Settings& settings);
 
-// Returns the JSON schema's description for the prompt; nullopt if the form has none.
+// Returns the form's JSON schema as the prompt describes it; nullopt if the form has no JSON schema.
 std::optional<harmony::ResponseFormat> response_format(const AnswerForm& form);
 
 class AnswerFormat {
@@ -34,8 +34,8 @@ class AnswerFormat {
   // The tokenizer must outlive this object and its constraints.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Constrains a chat's final message, or all raw text; null if the form allows any answer. `tools`: the
-  // tools that a chat's answer may call, if the result is not null. Throws InputError.
+  // Returns the constraint of a chat's answer (reasoning, final message, calls) or of raw text; null if the
+  // form allows any answer. `tools`: the tools that a constrained chat answer may call. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const AnswerForm& form, bool is_chat,
                                                         std::vector<harmony::TurnTool> tools = {});
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat) {

@@ -33,7 +33,7 @@ class AnswerReader {
   // Receives a piece of text as soon as the piece cannot become part of a stop string.
   using OnText = std::function<void(harmony::AnswerPart, std::string_view text)>;
 
-  // Reads raw text, in which the engine itself searches the request's stop strings.
+  // Reads raw text. The engine itself searches this text for the request's stop strings.
   explicit AnswerReader(OnText on_text)
       : on_text_(std::move(on_text)), stop_(std::span<const std::string>()) {}
   // Reads a harmony answer, which ends before the first of the `stop` strings in the text for the user. The

@@ -12,7 +12,8 @@
 
 namespace nibble {
 
-// Makes a chat without messages: instructions and date of the settings, JSON schema of the form.
+// Makes a chat without messages. Takes the instructions, the reasoning effort and the date from the settings,
+// and the JSON schema from the form.
 harmony::Chat new_chat(const Settings& settings, const AnswerForm& form);
 harmony::Chat new_chat(const Settings& settings);  // uses the settings' own form; throws InputError
 

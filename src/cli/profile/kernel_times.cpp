@@ -18,7 +18,7 @@ constexpr const char* kKernelRow{
 struct Launches {
   std::string_view kernel;
   size_t part;
-  std::vector<double> of_steps;  // microseconds in each repetition
+  std::vector<double> of_steps;  // microseconds of all launches of a repetition together
   std::vector<double> single;    // microseconds of each launch
 };
 

@@ -23,11 +23,13 @@ struct KernelTime {
   uint64_t flops{0};                       // operations per step
 };
 
-// Returns the kernels in the order of their first launches. The time of a kernel is what its launch adds to
-// the step. So the times of a part's kernels add up to the part's time; only the medians over repetitions can
-// differ a little. The cost of an operation is assigned to the longest of its kernels. If an operation has no
-// kernel, because a kernel of another operation computes it too, its cost is assigned to the longest kernel
-// of its part. Kernels of a draft head have no bytes of their own. Needs at least one repetition.
+// Returns the kernels in the order of their first launches. The time of a launch is what it adds to the step,
+// without its overlap with earlier work. So in each repetition, the times of a part's kernels add up to the
+// part's time; the reported medians add up to it only approximately. The cost (bytes, flops) of an operation
+// is assigned to the kernel of this operation that takes longest. If an operation has no kernel, because a
+// kernel of another operation computes it too, its cost is assigned to the kernel of its part that takes
+// longest. Kernels of a draft head have 0 bytes and flops, because `costs` covers only the model's own
+// operations. Needs at least one repetition.
 std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> repetitions,
                                      std::span<const OperationCost> costs);
 

@@ -20,7 +20,7 @@ size_t part_of(Operation operation);
 size_t part_of(const TimedWork& work);
 
 struct OwnTime {
-  double idle{0};  // microseconds without any work before this piece
+  double idle{0};  // microseconds before this piece in which no work ran
   double busy{0};  // microseconds that the piece adds to the step, without its overlap with earlier pieces
 };
 // Returns the times of each piece of work. Their sum is the step's time.

@@ -92,7 +92,7 @@ class ProfiledStep {
 
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
-  std::vector<double> unrecorded;  // microseconds per step without recording
+  std::vector<double> unrecorded;  // microseconds of each step that ran without recording its kernels
 };
 
 // Alternates recorded and unrecorded steps, so that a change of the machine's speed affects both.
@@ -116,7 +116,7 @@ struct Profile {
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
   std::vector<KernelTime> kernels;
-  SampleStatistics unrecorded;  // microseconds per step without recording
+  SampleStatistics unrecorded;  // microseconds of the steps that ran without recording their kernels
 
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
 };

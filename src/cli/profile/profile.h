@@ -14,7 +14,7 @@
 namespace nibble::cli {
 
 struct StepBytes {
-  std::vector<OperationCost> operations;  // operations of the model
+  std::vector<OperationCost> operations;  // costs of the model's own operations
   size_t of_drafts{0};                    // bytes that a draft head reads
 };
 

@@ -1,7 +1,7 @@
 // A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
 // combines a row and a place. The row is the regular expression that the rest of the text must match; it
-// changes after each character, by the character's class. The place is the decoder's state inside a character
-// (decoder.h). Every state except kDead can reach an accepting state.
+// changes after each character, depending on the character's class. The place is the decoder's state inside a
+// character (decoder.h). Every state except kDead can reach an accepting state.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. Adds the bytes that the automaton takes to `memory`, the total of
-  // the grammar.
+  // `expressions` and `memory` must outlive this object. `memory` is the grammar's total in bytes: the
+  // automaton adds the bytes that it takes, now and whenever it grows.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;
@@ -70,8 +70,8 @@ class Automaton {
   }
   // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Returns the lengths of content (plain text: vocabulary/content.h) that may follow `state`; 0 inside a
-  // character.
+  // Returns, for each content set (vocabulary/content.h), the length up to which every text of that set may
+  // follow `state`; 0 inside a character.
   const ContentRuns& content_runs(uint32_t state);
   bool is_empty() { return !is_live(root_); }
 
@@ -104,8 +104,8 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    // Texts of the row have every length from this one on, and no smaller one. kUnlimited: no such length
-    // exists, or it is not known.
+    // The row's texts have every length from this one on, and none is shorter. kUnlimited: no such length
+    // exists, or it is unknown.
     uint32_t ends_from{kUnlimited};
   };
 

@@ -6,8 +6,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Limit on the number of expressions that find_run() visits. At the limit, find_run() gives the length that
-// it has checked until then.
+// Limit on the number of expressions that find_run() visits. At the limit, find_run() returns the length that
+// it has checked so far.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -38,8 +38,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds the length that content (content.h) of this set may have after `start`, by breadth-first search.
-// `level` has the derivatives of `start` by all content texts of num_characters characters.
+// Finds, by breadth-first search, the length up to which `start` allows every text of this content set
+// (content.h). `level` has the derivatives of `start` by all such texts of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

@@ -105,7 +105,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
-    // Control characters without a short escape such as \n are \u00XX, in lower case as JSON writers do.
+    // Control characters that have no short escape such as \n are written as \u00xx, with the lower-case
+    // digits that JSON writers use.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
       if (std::ranges::none_of(kShort, [&](const auto& known) { return known.meaning == c; }))
@@ -121,8 +122,9 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Returns the step after \u. Four digits of a character follow, or a surrogate pair. `classes` must have one
-// class only.
+// Returns the step after "\u": the four hexadecimal digits of a character follow, or a surrogate pair (two
+// times four digits, with a second "\u" between them). `classes` must have exactly one class, because the
+// value of the digits is not decoded.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

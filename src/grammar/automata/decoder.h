@@ -87,8 +87,8 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  // Steps to places whose possible characters all have one class. Key: the class, and the number of bytes
-  // that the character still lacks.
+  // Steps to places whose possible characters all have one class. Key: the step that ends a character of this
+  // class, and the number of bytes that the character still lacks.
   std::map<std::pair<Step, int>, Step> uniform_;
   std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; empty once the decoder is complete
 };

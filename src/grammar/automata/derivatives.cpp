@@ -5,7 +5,8 @@
 namespace nibble::grammar {
 namespace {
 
-// State of multiple_of() after some characters: phase, number of decimals, digits modulo the divisor.
+// State of multiple_of() after some characters: the phase, the number of decimals, and the number that the
+// digits form, modulo the divisor.
 struct Digits {
   enum Phase : uint32_t { kStart, kSign, kZero, kMinusZero, kInteger, kPoint, kDecimals };
   Phase phase;
@@ -21,7 +22,8 @@ uint64_t power_of_ten(uint32_t exponent) {
   return power;
 }
 
-// Returns the remainder of the number after zeros are appended up to `num_decimals` decimals.
+// Returns the remainder modulo `divisor` of the number with zeros appended, so that it has `num_decimals`
+// decimals.
 uint64_t whole_remainder(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   return digits.remainder * (power_of_ten(num_decimals - digits.num_decimals) % divisor) % divisor;
 }
@@ -111,7 +113,8 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // Automata keep their own transitions, so this cache only helps if expressions share a subexpression.
+  // Clearing this cache costs little: automata keep their own transitions, so it helps only expressions that
+  // share a subexpression.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;

@@ -284,7 +284,8 @@ std::optional<std::u32string> Expressions::literal(Expression a) const {
   return last ? std::optional(text + *last) : std::nullopt;
 }
 
-// Merges alternatives that are fixed texts into one trie. Its derivative is a single look-up.
+// Merges the alternatives that are fixed texts into one trie if they are many. A single look-up in the trie
+// then gives the derivative of all of them.
 void Expressions::join_literals(std::vector<Expression>& alternatives) {
   std::vector<std::u32string> texts;
   std::vector<Expression> others;
@@ -329,7 +330,8 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   if (a == Expression::kAnything) return a;
   if (a == any_character_ && min == 0 && max == kUnlimited) return Expression::kAnything;
   const Node& inner = node(a);
-  // Merges nested repetitions if no count is skipped: (x{0,1000}){0,1000} would have a million states.
+  // Merge nested repetitions unless the possible counts could have gaps, as in (x{2}){0,3}. Unmerged,
+  // (x{0,1000}){0,1000} has a million states.
   if (inner.kind == Kind::kRepeat && (inner.min <= 1 || min == max))
     return repeat(static_cast<Expression>(inner.a), multiply_lengths(inner.min, min),
                   multiply_lengths(inner.max, max));

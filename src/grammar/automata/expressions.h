@@ -41,17 +41,18 @@ class Expressions {
   Expression optional(Expression a) { return repeat(a, 0, 1); }
   Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8 texts, put into one trie
   Expression any_text_of(std::vector<std::u32string> texts);
-  // Returns an expression for the decimal integers divisible by `divisor`, with an optional minus sign; not
-  // -0, and no leading zeros. Up to `num_decimals` digits may follow a decimal point; `divisor` is then in
-  // units of the last decimal.
+  // Returns an expression for the decimal integers divisible by `divisor`, with an optional minus sign but
+  // without leading zeros; "-0" does not match. Up to `num_decimals` digits may follow a decimal point. The
+  // unit of `divisor` is the last decimal: multiple_of(25, 2) matches the multiples of 0.25.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
 
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // Whether the expression, or a derivative of it except kNothing, may match no text. Only false is certain.
+  // False: the expression and its derivatives, other than kNothing, each match at least one text. True: this
+  // is unknown.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // Whether every string can be continued to a text that the expression matches. Only true is certain.
+  // True: every string can be continued to a text that the expression matches. False: this is unknown.
   bool continues_any(Expression a) const;
   // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }
@@ -85,7 +86,8 @@ class Expressions {
     bool accepts_empty{false}, may_be_empty{false};
     uint16_t depth{0};
     // kSet: `a` indexes sets_. kConcat: parts `a` and `b`. kNot, kRepeat: operand `a`. kAnyOf, kAllOf: `b`
-    // operands from operands_[a] on. kTrie: node `b` of tries_[a]. kMultiple: state `b` of multiples_[a].
+    // operands that start at operands_[a]. kTrie: node `b` of tries_[a]. kMultiple: multiples_[a] in state
+    // `b` (Digits in derivatives.cpp).
     uint32_t a{0}, b{0};
     uint32_t min{0}, max{0};  // kRepeat: the counts; kTrie: `max` is the length of the longest text
     uint32_t min_length{0}, max_length{0};

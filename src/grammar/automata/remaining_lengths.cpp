@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxDerivatives{2'000};
 constexpr size_t kMaxSets{5'000};
-constexpr size_t kMaxSteps{3'000'000};  // visited edges, which take a few milliseconds
+constexpr size_t kMaxSteps{3'000'000};  // visited edges; this many take a few milliseconds
 
 }  // namespace
 

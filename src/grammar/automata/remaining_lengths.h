@@ -1,7 +1,8 @@
-// Finds the numbers of further characters after which a text can end: for a JSON string with a pattern and a
-// length limit. A counter counts the characters, so the limit adds no states to the automaton; a text may
-// continue while counter and pattern allow a common length. A(n) is the set of expressions that match a text
-// of exactly n characters. A(n) depends only on A(n - 1), so the sequence of these sets becomes periodic.
+// Finds the numbers of further characters after which a text can end. Used for JSON strings with both a
+// pattern and a length limit: a counter enforces the limit, so the limit adds no states to the automaton. A
+// text may continue if it can still end at a length that the counter and the pattern both allow. A(n) is the
+// set of expressions that match a text of exactly n characters. A(n) depends only on A(n - 1), so the
+// sequence of these sets becomes periodic.
 #pragma once
 
 #include <cstdint>

@@ -133,7 +133,8 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// Searches `text` for stop strings, after min_tokens tokens. Returns the part that can't belong to one.
+// Searches `text` for stop strings once the answer has more than min_tokens tokens. Returns the part of the
+// text that can't belong to a stop string.
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }

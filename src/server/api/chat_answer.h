@@ -1,10 +1,11 @@
 // Turns a harmony model's tokens into a chat answer: reasoning, content, tool calls. A stream sends deltas,
-// and a whole answer is the sum of the same deltas, so both are equal.
+// and a whole answer is the sum of the same deltas, so both have the same content.
 //
-// No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if the
-// request has a callable tool and the recipient is an offered tool (with or without its namespace), or
-// another name in "functions" or an offered tool's namespace. Text to other recipients, such as built-in
-// tools, is never executed: it becomes reasoning (channel "analysis") or content.
+// No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if its
+// recipient is an offered tool, with or without its namespace, and tool_choice allows that tool. It is also a
+// call if tool_choice allows any tool and the recipient is another name in "functions" or in the namespace of
+// an offered tool. Text to other recipients, such as built-in tools, is never executed: it becomes reasoning
+// (channel "analysis") or content.
 //
 // An incomplete call is never shown as complete. A call cut off in its header is not shown. A call cut off in
 // its arguments is shown with the arguments so far. A mere prefix of an offered tool's name is not a call.
@@ -47,11 +48,11 @@ class ChatAnswer {
   struct Call {
     std::string id;
     OfferedTool tool;
-    std::string arguments;  // a custom tool's text, or JSON
+    std::string arguments;  // JSON; for a custom tool, its text
   };
 
-  // Searches stop strings only in content. `begun`: header of the message that the prompt leaves unfinished.
-  // `stream_interval`: push() returns deltas once per this number of tokens (stream_pace.h).
+  // Searches for stop strings only in content. `begun`: header of the message that the prompt leaves
+  // unfinished. `stream_interval`: push() returns deltas once per this number of tokens (stream_pace.h).
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {}, int stream_interval = 1);
 
@@ -62,7 +63,7 @@ class ChatAnswer {
   bool ends_in_call() const;  // whether the last message is a call that ended with <|call|>
   bool has_cut_call() const;  // whether the last message is a call that was cut off; valid after finish()
 
-  // Return the sums of all deltas so far.
+  // Return what all deltas so far add up to.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }

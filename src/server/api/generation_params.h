@@ -1,6 +1,7 @@
 // Parameters shared by all endpoints that generate, and helpers that read request bodies into plain values.
-// Neither of these needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
-// "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported fields.
+// All of this works without HTTP and without a model. A null field counts as absent. Errors are InputErrors
+// such as "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported
+// fields.
 #pragma once
 
 #include <cstdint>

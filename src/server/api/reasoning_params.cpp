@@ -20,7 +20,7 @@ std::optional<Field> find_in(const Field& request, const char* object, const cha
   return outer ? outer->find(key) : std::nullopt;
 }
 
-// Reads the limit of reasoning tokens. The request may set it under several names if all values agree.
+// Reads the limit on reasoning tokens. The request may set it under several names if all values agree.
 void read_limit(const Field& request, GenerationParams& params) {
   constexpr std::pair<const char*, const char*> kLimits[] = {{nullptr, "thinking_token_budget"},
                                                              {nullptr, "reasoning_budget"},

@@ -1,6 +1,7 @@
-// One table for all endpoints (request_fields.cpp) decides what becomes of each field of a request. A field
-// is obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, as are
-// members that no reader reads. A header and the log list ignored fields; --strict refuses them.
+// One table for all endpoints (request_fields.cpp) decides what happens to each field of a request. A field
+// is obeyed; ignored, if it would not change the answer's text; or refused with an error that names it.
+// Unknown fields are ignored, and so are nested members that no code reads. A header of the answer and the
+// log list the ignored fields; --strict refuses them.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ class ResponseItems {
   const Tokenizer& tokenizer_;
   bool with_logprobs_;
   Json items_ = Json::array();
-  const ItemKind* open_{nullptr};  // kind of the last item until it is complete
+  const ItemKind* open_{nullptr};  // kind of the last item while that item is incomplete
   std::string arguments_;          // arguments of the last call, if its item shows them as an object
 };
 

@@ -24,7 +24,8 @@ class ResponseObject {
   std::string fail(const HttpError& error);
   std::string break_off(const HttpError& error);  // like fail(), without output items: they may be incomplete
   std::string cancel();                           // adds the event response.cancelled
-  // For a background response: queue() returns the events before the first step, start() that of its start.
+  // For a background response: queue() returns the events to send while it is queued, start() the event to
+  // send when it starts.
   std::string queue();
   std::string start();
   // Returns an event to send during long silence: some clients give up after minutes without one.

@@ -89,8 +89,8 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
         tools, ignored);
 }
 
-// OpenAI's own tools, and the functions as which they are offered. The arguments of shell and apply_patch are
-// the members of "action" and "operation" in OpenAI's items shell_call and apply_patch_call.
+// OpenAI's built-in tools, each with the function that the model sees instead. The arguments of shell and
+// apply_patch are the members of "action" and "operation" in OpenAI's items shell_call and apply_patch_call.
 struct BuiltInTool {
   std::string_view type;
   ToolKind kind;

@@ -49,8 +49,8 @@ struct ToolSet {
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// The next three functions read an element of "tools". They ignore a second tool of the same name, and throw
-// InputError if it differs from the first.
+// The next three functions read an element of "tools". A second tool of the same name is ignored if it equals
+// the first, or if it is one of OpenAI's built-in tools; otherwise the functions throw InputError.
 void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored);
@@ -61,8 +61,9 @@ void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& p
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// Returns the text inside the arguments of a kCustom tool, or the arguments themselves if they have another
-// form. For a call that was cut off (`is_whole` is false), returns the text so far.
+// Returns the text in a call of a kCustom tool: the member "input" of the arguments, or the arguments
+// themselves if they have no such member. For a call that was cut off (`is_whole` is false), returns the text
+// so far.
 std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

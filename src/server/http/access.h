@@ -1,4 +1,5 @@
-// Guards against scripts of other sites: they run in a user's browser and can reach servers in its network.
+// Guards against scripts of other sites: such a script runs in a user's browser and can reach the servers in
+// the user's network.
 #pragma once
 
 #include <string>

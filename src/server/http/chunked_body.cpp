@@ -55,7 +55,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Check these bytes at once, because the end of the line may never arrive.
+    // Check the bytes after a chunk's data at once, because the end of their line may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);

@@ -1,5 +1,5 @@
-// Slots for connections. If all are taken, a new connection evicts the client that has been silent longest:
-// idle or slow clients can't keep others out. Used on the I/O thread only.
+// Slots for connections. If all are taken, a new connection evicts the one whose client has been silent
+// longest, so that idle or slow clients can't keep others out. Used on the I/O thread only.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class ConnectionSlots {
     ~Slot();
 
     void wait();  // call before waiting for the client: from then on the slot can be evicted
-    void work();  // call when bytes have arrived: from then on the slot is safe
+    void work();  // call when bytes have arrived: from then on the slot can't be evicted
     bool has_given_way() const { return has_given_way_; }
 
    private:

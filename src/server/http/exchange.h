@@ -55,7 +55,7 @@ class Exchange {
   virtual std::string_view query() const = 0;                        // part after the '?'
   virtual std::string_view header(std::string_view name) const = 0;  // empty if the header is absent
   virtual const std::string& body() const = 0;
-  virtual void drop_body() = 0;  // frees the body and releases its share of the budget
+  virtual void drop_body() = 0;  // frees the body and releases its share of the BodyBudget
   virtual void free_body() = 0;  // frees the body, but keeps its share of the budget for data parsed from it
   // Raises the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;

@@ -16,7 +16,7 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
 
   void start();  // called once
 
-  // Calls `function` once when the client hangs up; soon, if it has hung up already. One function per socket.
+  // Calls `function` once: when the client hangs up, or soon if it already has. One function per socket.
   void add(int socket, std::function<void()> function);
   void remove(int socket);  // call before closing the socket
 

@@ -31,7 +31,8 @@ std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 // Parses a header into `head`. On HttpError (400, 501, 505), `head` has the parts that were parsed before.
 void read_head(std::string_view bytes, RequestHead& head);
 
-// Splits the value of Host: "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT"; nullopt for anything else.
+// Host and port, as in the header Host or in an origin. split_authority() reads "NAME", "NAME:PORT", "[IPV6]"
+// and "[IPV6]:PORT", and returns nullopt for anything else.
 struct Authority {
   std::string_view host;  // with the brackets of an IPv6 address
   std::string_view port;  // may be empty
