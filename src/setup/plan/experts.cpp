@@ -16,7 +16,8 @@ namespace {
 ExpertRules rules_of(const ResolvedSettings& setup) {
   const BackendRow& backend = *setup.backend;
   const auto runs = [&setup, &backend](Format format) {
-    // Only elements without row scales can be cut into the shares of nodes.
+    // A node's share can be cut only from MXFP4 and BF16: not from GGUF's blocks, nor from FP8, which has a
+    // scale per row.
     if (setup.nodes && format != Format::kMxfp4 && format != Format::kBf16) return false;
     return backend.making.runs_experts(format, setup.own);
   };
@@ -32,7 +33,8 @@ bool has_stored_experts(const Weights& weights) {
   });
 }
 
-// Merges the adapters, and decides the format of experts. Dense matrices take time, so they come last.
+// Merges the adapters, and decides the format of experts. Merging into the dense matrices comes last, because
+// it takes time, and decide_experts() may refuse the model.
 Model with_adapters(Model model, const ResolvedSettings& setup) {
   const std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
   if (!adapters.empty()) model.weights = with_expert_updates(model.weights, adapters);
