@@ -77,7 +77,8 @@ class ConfigFile {
            guess(key, names), command_.get_name());
   }
 
-  // Converts a TOML value to command-line arguments, one per element of a list. A false switch yields none.
+  // Converts a TOML value to command-line arguments, one per element of a list. A switch (a flag without a
+  // value) that is false becomes no argument.
   std::vector<std::string> texts_of(std::string_view key, const toml::node& value,
                                     const CLI::Option& option) const {
     if (option.get_expected_max() == 0) {

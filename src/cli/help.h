@@ -28,6 +28,6 @@ class HelpFormatter : public CLI::Formatter {
   size_t width_;
 };
 
-size_t help_width();  // width for stdout: that of the terminal, or kHelpColumns if stdout is no terminal
+size_t help_width();  // width for stdout: that of the terminal, or kHelpColumns if stdout is not a terminal
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// Includes nothing that is slow to compile: each program that is linked compiles this file.
+// Includes no header that is slow to compile: this file is compiled again for every program that links it.
 #include "cli/program.h"
 
 int main(int argc, char** argv) { return nibble::cli::run_program(argc, argv); }

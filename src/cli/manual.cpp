@@ -33,7 +33,7 @@ Examples:
 
 constexpr size_t kRoffColumns{68};  // before '-' becomes '\-': lines of a page should stay below 80 bytes
 constexpr std::string_view kExamplesTitle{"\nExample"}, kExitCodesTitle{"Exit codes: "};
-constexpr std::string_view kSharedText{"Flags of the groups"};  // begins the end of every command's footer
+constexpr std::string_view kSharedText{"Flags of the groups"};  // begins the last part of each footer
 
 struct Entry {
   std::string_view name, what;

@@ -1,4 +1,5 @@
-// Adds flags with a value to a command: a value, a number between limits, a list of numbers.
+// Functions that add a flag to a command: for one value, for a number between limits, or for a list of
+// numbers.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@ CLI::Option* add_number(CLI::App& command, const std::string& flag, const std::s
   return add_value(command, flag, type, number, what)->check(CLI::Range(least, most));
 }
 
-// Accepts a flag several times, each time with one value.
+// Lets the user repeat a flag, with one value each time, and keeps all values.
 inline CLI::Option* take_all(CLI::Option* option) {
   return option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }

@@ -116,7 +116,8 @@ int run_command(int argc, char** argv) {
   }
   try {
     line = translate(program, {argv + std::min(argc, 1), argv + argc});
-    std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());  // CLI11's order
+    // parse() of CLI11 takes the arguments in reverse order.
+    std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());
     program.parse(std::move(reversed));
   } catch (const CLI::CallForVersion& call) {
     fmt::print("{}", call.what());

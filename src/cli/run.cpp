@@ -147,7 +147,8 @@ int run(const RunOptions& options, const Settings& settings) {
   const std::string end = options.shows_stats && !answer.is_abandoned ? describe(answer.finished, speed)
                                                                       : describe_cut(answer.finished);
   if (!end.empty()) print_to(stderr, "{}{}{}\n", dim_on(stderr), end, dim_off(stderr));
-  // The step under way may take seconds, and would only be thrown away. Other nodes must see an orderly end.
+  // Exit at once: destructors would wait for the current step, which may take seconds and whose result is not
+  // used. Not with --nodes: the other nodes must see an orderly end.
   if (answer.is_abandoned && !setup.nodes) {
     flush(stdout);
     std::_Exit(kInterrupted);

@@ -147,7 +147,7 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   return server_options;
 }
 
-// Returns what reports loading to clients of /health and, in a log, in lines.
+// Returns a function that reports the progress of loading: to clients of /health, and as lines on stderr.
 ReportProgress watch_loading(server::Server& server) {
   return [&server, lines = LoadingLines(stderr), watch = Stopwatch()](size_t done, size_t total) mutable {
     server.report_loading(done, total);
@@ -155,7 +155,7 @@ ReportProgress watch_loading(server::Server& server) {
   };
 }
 
-// Reads --lora-modules, and adds the names to the server's.
+// Reads --lora-modules, and adds the adapters' names to those that the server offers.
 std::vector<AdapterModule> adapter_modules(const ServeOptions& options, server::ServerOptions& server) {
   std::vector<std::string> names{server.model_id};
   names.insert(names.end(), server.aliases.begin(), server.aliases.end());

@@ -12,7 +12,7 @@
 namespace nibble::cli {
 
 // Returns the facts for /status. `budgets`: memory_budgets() before the model is loaded. `backend`: null if
-// it is not loaded; the facts then list no kernels.
+// the model is not loaded; the facts then list no kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 

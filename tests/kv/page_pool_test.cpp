@@ -58,8 +58,8 @@ TEST(PagePool, AKeptPageIsHandedOutOnlyWhenNoWorthlessOneIsLeft) {
   EXPECT_FALSE(pool.is_kept(kept));
 }
 
-// Compares the pool with a model that records only when each page was last used, for which kind of layer, and
-// whether it was used again.
+// Compares the pool with a simple reference, which records for each page only when it was last used, for
+// which kind of layer, and whether it was used again.
 TEST(PagePool, ReclaimsWhatWasUsedLongestAgoOfTheListWhoseTurnItIs) {
   struct Book {
     int num_holders{0};
@@ -68,7 +68,8 @@ TEST(PagePool, ReclaimsWhatWasUsedLongestAgoOfTheListWhoseTurnItIs) {
     LayerKind kind{LayerKind::kFull};
     bool is_used_again{false};
     bool is_idle() const { return is_kept && num_holders == 0; }
-    // 0: sliding pages not used again, 1: full pages, 2: sliding pages used again.
+    // The pool's list in which this page waits to be reclaimed. 0: sliding pages not used again, 1: full
+    // pages, 2: sliding pages used again.
     int list() const { return kind == LayerKind::kFull ? 1 : is_used_again ? 2 : 0; }
   };
   constexpr int kNumPages{18}, kMostUnused{kNumPages / PagePool::kPagesPerUnused};

@@ -64,7 +64,7 @@ struct WindowCase {
 };
 class WindowEdges : public testing::TestWithParam<WindowCase> {};
 
-// Each row of a step has the pages of its window, and no page is held that none of the rows needs.
+// Every row of a step finds the pages of its window, and the sequence holds no page that no row needs.
 TEST_P(WindowEdges, EveryPositionThatAStepSeesIsThereAndNoPageBefore) {
   const auto [window, chunk] = GetParam();
   PagePool pool(200);

@@ -153,7 +153,8 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
   EXPECT_EQ(kv.num_found(text(700)), 192);  // all sliding pages between 192 and 700 were reclaimed
 }
 
-// After clear(), pages hold other texts that may not be in the cache yet.
+// After clear(), sequences fill the pages with other texts. The cache must not touch such a page for its
+// earlier text, even before the new text is added to the cache.
 TEST(PrefixCache, AfterClearNoSlidingPageOfAnEarlierTextIsTouched) {
   Kv kv(20, 16);
   kv.run(text(320));
@@ -184,7 +185,7 @@ TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
 TEST(PrefixCache, SlidingPagesThatWereNotUsedAgainGoBeforeFullPages) {
   Kv kv(20, 16);
   kv.run(text(320));
-  kv.run(text(96, 9000), 32);  // three pages of each kind, of which sliding layers need one at a time
+  kv.run(text(96, 9000), 32);  // takes six pages, all of them sliding pages of the first text
   EXPECT_EQ(kv.num_found(text(400)), 320);
   EXPECT_EQ(kv.num_found(text(97, 9000)), 96);
 }
@@ -203,7 +204,7 @@ TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
   kv.run(text(128));
   kv.run(text(128, 5000));
   kv.run(text(128));         // used again, so the other text is now older
-  kv.run(text(128, 10000));  // takes 8 pages, 4 of them pages that were not worth keeping
+  kv.run(text(128, 10000));  // takes 8 pages: 4 without cached tokens, and 4 that it reclaims
   EXPECT_EQ(kv.num_found(text(129)), 128);
   EXPECT_LT(kv.num_found(text(129, 5000)), 128);
   EXPECT_EQ(kv.num_found(text(129, 10000)), 128);

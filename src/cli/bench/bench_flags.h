@@ -26,7 +26,8 @@ struct BenchFlags {
   std::optional<std::string> record;  // file that the record is appended to
 };
 
-// Adds all flags except MODEL, the first positional argument of each command (add_model()).
+// Adds the flags that all bench commands share, and those of `more_settings`. Each command adds its
+// positional argument MODEL itself (add_model()).
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings = {});
 

@@ -165,7 +165,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
   for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
-      // A new engine starts without cached prefixes and learned drafts.
+      // A new engine has neither cached prefixes nor drafts learned from earlier requests.
       Engine engine(*backend, tokenizer, way->options);
       way->last = run_requests(engine, requests, options.num_clients);
       const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;

@@ -11,8 +11,9 @@ namespace nibble::cli {
 
 struct RequestsRun {
   std::vector<std::vector<TokenId>> answers;
-  double seconds{0};                          // time from the first request to the end of the last answer
-  std::vector<double> first_token_seconds{};  // times from submission to first token, by completion
+  double seconds{0};  // time from the first request to the end of the last answer
+  // times from submission to first token, in the order in which the requests end
+  std::vector<double> first_token_seconds{};
   double decode_seconds{0};            // sum over all answers of the time from the first token to the last
   size_t num_tokens{0}, num_steps{0};  // sums over answers; a step for two answers counts twice
   speculative::DraftCounts drafts{};

@@ -1,4 +1,4 @@
-// The table of bench: Markdown, at most 100 columns wide, extended after each test.
+// The table that `nibble bench` prints: Markdown, at most 100 columns wide, extended after each test.
 #pragma once
 
 #include <cstddef>

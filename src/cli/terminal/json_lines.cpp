@@ -23,7 +23,7 @@ void visit_line(std::string_view line, std::string_view origin, int number, cons
     visit(harmony::parse_json(line, "it"));
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
-  } catch (const Json::exception& error) {  // a field is missing or of another type
+  } catch (const Json::exception& error) {  // a field is missing or of the wrong type
     std::string_view what = error.what();
     what.remove_prefix(what.find(']') + 2);  // drop the prefix "[json.exception.type_error.302] "
     throw InputError("{}, line {}: {}", origin, number, what);

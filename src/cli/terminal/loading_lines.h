@@ -1,4 +1,5 @@
-// Progress of loading for a log: a line now and then, if stderr is no terminal that shows a bar.
+// Shows the progress of loading as lines of a log, for a stderr that is not a terminal. Terminals show a
+// progress bar instead.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@ class LoadingLines {
  public:
   explicit LoadingLines(std::FILE* out) : out_(out) {}
   // `seconds`: since loading began; `done`, `total`: in any unit. Prints "loading: 40 %, 38 s left" if
-  // kInterval seconds have passed since the last line. Prints nothing on a terminal, and nothing at the end
-  // of a task, which prints a line of its own. When `done` falls, a new task has begun.
+  // kInterval seconds have passed since the last line. Prints nothing on a terminal, and nothing when a task
+  // is complete, because show_progress() (core/console/progress.h) prints a line then. When `done` decreases,
+  // a new task has begun, and the remaining time is estimated anew.
   void report(size_t done, size_t total, double seconds);
 
   static constexpr double kInterval{10};

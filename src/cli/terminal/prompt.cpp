@@ -8,8 +8,9 @@
 namespace nibble::cli {
 namespace {
 
-// Returns `text`, which comes from `origin`, for a prompt. The final newline of text from a shell or an
-// editor is not part of a question.
+// Throws InputError if `text` is not UTF-8; the message names `origin`, where the text comes from. Returns
+// the text, without the newlines at its end unless `keeps_newlines`: a shell or an editor adds a newline that
+// is not part of the question.
 std::string checked(std::string text, const std::string& origin, bool keeps_newlines) {
   if (const auto at = first_invalid_utf8(text))
     throw InputError("{} is not valid UTF-8 at byte {} (0x{:02X}); convert it, e.g. with iconv", origin, *at,

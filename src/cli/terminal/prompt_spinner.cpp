@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kFrames{"|/-\\"};
 constexpr std::string_view kEraseSpinner{"\r\x1b[K"};
-constexpr double kPatience{0.3};  // seconds before the spinner appears: a short wait needs none
+constexpr double kPatience{0.3};  // seconds before the spinner appears: a short wait needs no spinner
 
 }  // namespace
 

@@ -9,9 +9,9 @@
 
 namespace nibble::cli {
 
-// Estimates how many prompt tokens of the only running request were processed. The request's pages also hold
-// the tokens of the step under way. So the estimate is the number of tokens in these pages before their last
-// change.
+// Estimates how many prompt tokens of the only running request have been processed. The engine reserves pages
+// before it runs a step, so the request's pages include tokens that are not processed yet. Therefore the
+// estimate is the number of tokens that fitted into its pages before the number of pages last grew.
 class PromptProgress {
  public:
   explicit PromptProgress(int num_tokens) : num_tokens_(num_tokens) {}
@@ -24,7 +24,7 @@ class PromptProgress {
 
 std::string spinner_line(int frame, int num_done, int num_tokens, double seconds);
 
-// Draws nothing if `out` is no terminal that can erase a line.
+// Draws nothing if `out` is not a terminal, or is one that cannot erase a line.
 class PromptSpinner {
  public:
   PromptSpinner(const Engine& engine, int num_tokens, std::FILE* out);

@@ -8,15 +8,17 @@
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files, and forbids embedding. So a model's text could not run as a
-// script, even if it became markup despite markdown.js and trusted types.
+// Pages may load only this server's files, and no site can embed them. Even if markdown.js and Trusted Types
+// failed, and a model's text became markup, the text could not run as a script.
 constexpr std::string_view kPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "};
 
-// The frame in which the model's JavaScript runs. Its origin is opaque: it has no storage, and shares nothing
-// with the page. It may evaluate text and start workers of its own text, and load nothing: the nonce of its
-// script is no secret, but importScripts() and import() cannot give one.
+// The policy of the frame in which the model's JavaScript runs. `sandbox` gives the frame an opaque origin:
+// it has no storage, and shares nothing with the page. The frame may evaluate text and start workers from
+// blobs. It can load nothing except its own script. Scripts with the nonce may load, and the nonce is not a
+// secret, but the model's JavaScript cannot use it: it runs in a worker, and importScripts() and import()
+// take no nonce.
 constexpr std::string_view kSandboxPolicy{
     "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"};
@@ -64,9 +66,10 @@ std::string content_policy(std::string_view file, std::span<const std::string> m
   policy += "connect-src 'self'";
   if (is_chat(file)) {
     for (const std::string& origin : mcp_origins) policy += " " + origin;
-    policy += "; frame-src 'self'";  // only the sandbox lets itself be embedded
+    policy += "; frame-src 'self'";  // of the pages, only the sandbox allows embedding
   }
-  // The page that registers the service worker needs a Trusted Types policy, and shows no text of a model.
+  // Only install.html may create a Trusted Types policy: it needs one to register the service worker. It
+  // shows no text of a model.
   return policy + "; trusted-types " + (file == "install/install.html" ? "nibble-install" : "'none'");
 }
 

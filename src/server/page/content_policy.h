@@ -11,8 +11,8 @@ namespace nibble::server {
 // name or IPv4 address, perhaps a port. Anything else could change the policy, or would match nothing.
 void check_mcp_origin(std::string_view origin);
 
-// The policy of a file, or of an address that shows it. `mcp_origins` passed check_mcp_origin(); only the
-// chat may connect to them.
+// Returns the policy of a file, or of an address that shows the file. Only the chat may connect to
+// `mcp_origins`, which must have passed check_mcp_origin().
 std::string content_policy(std::string_view file, std::span<const std::string> mcp_origins);
 
 }  // namespace nibble::server

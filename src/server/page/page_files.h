@@ -1,4 +1,5 @@
-// The files of this folder and its rooms that browsers load. cmake/Page.cmake embeds them in the program.
+// The files in this folder and its subfolders that browsers load. cmake/Page.cmake embeds them in the
+// program.
 #pragma once
 
 #include <span>

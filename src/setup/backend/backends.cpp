@@ -156,7 +156,7 @@ std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const 
   return cpu::make(std::move(weights), options, own.cpu);
 }
 
-// Adapters for backend functions that take no options of their own.
+// Wrap the functions of backends that have no options of their own: the table's functions take OwnOptions.
 template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
 MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
   return function(config, options);
@@ -167,7 +167,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Instruction sets sum in different orders, so nodes with different ones could choose different experts.
+// Each instruction set adds in its own order, so results differ in the last bits. Nodes with different
+// instruction sets could choose different experts for the same token.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

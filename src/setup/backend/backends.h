@@ -27,10 +27,10 @@ struct OwnOptions {  // options that only one backend has
   cuda::CudaOptions cuda{};
 };
 
-// Memory of a device in bytes: `total`, and `free` memory for a backend that is loaded now.
+// Memory of a device in bytes. `free` is what a backend could take if it were loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
-  bool uses_host_memory{false};  // host and device share memory: `free` is what the host has available
+  bool uses_host_memory{false};  // host and device share the memory; `free` is then the host's free memory
 };
 
 // Default limits of a step on a device. They depend on the device's prompt kernels, memory and speed.
@@ -52,7 +52,7 @@ struct PredictedModel {
 
 // Functions that create a backend. Every backend has them.
 struct BackendMaking {
-  // Returns the defaults for the device of this name; nullopt: for this machine.
+  // Returns the default limits for the device of this name, or for this machine if `device` is nullopt.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;            // --experts-activations
   bool takes_adapters;                      // BackendOptions::adapters (--lora-modules)

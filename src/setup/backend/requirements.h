@@ -1,4 +1,5 @@
-// --require: the formats in which operations must run; nibble refuses to start with others.
+// --require: the formats in which operations must run. nibble refuses to start if an operation would run in
+// another format.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,8 @@ namespace nibble {
 
 struct Requirement {
   std::string text;  // the requirement as the user wrote it: "experts=mxfp4/bf16"
-  // A name that `inspect --kernels` prints, or its first word: "experts" means all expert operations.
+  // Name of an operation as `inspect --kernels` prints it, or the first word of such a name: "experts" means
+  // all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case
   std::optional<std::string> activations;  // format, in lower case; nullopt: any format

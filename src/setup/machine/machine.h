@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Values that the machine does not report are unset: a virtual machine hides its clocks.
+// Values that the machine does not report are unset. For example, a virtual machine hides its clock rates.
 struct Machine {
   std::string cpu;
   int num_cores{0};  // cores that this process may use

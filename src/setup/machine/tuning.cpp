@@ -62,7 +62,8 @@ Json models_of(const Json& entry) {
 constexpr const char* kSteps{
     "steps"};  // member of a GPU's settings: a list of [from, to, attention, experts]
 
-// The plan checks what the numbers mean, when a model is loaded (backend/cuda/plan.cpp).
+// Checks only that the numbers are in range. Whether the kernels that they choose fit each other is checked
+// when a model is loaded (backend/cuda/plan.cpp).
 std::vector<TunedSteps> steps_from_json(const Json& json, const std::string& where) {
   std::vector<TunedSteps> all;
   const auto is_count = [](const Json& number) {

@@ -26,7 +26,8 @@ std::filesystem::path verified_path(const DeviceFacts& device);
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
 // Returns "proven here on 2026-11-22", "wrong here on ..." or "not verified here" for a row of the kernel
-// table. Adds " with commit abcdef" if the report's commit differs from this program's, `commit`.
+// table. `commit`: the commit of this program. Adds " with commit abcdef" if the report is from another
+// commit.
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 

@@ -17,13 +17,13 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
-  // backend is loaded.
+  // The checked weights. Their files are mapped but not yet read, or, with --no-mmap, in memory. Null for
+  // synthetic weights, which are generated when a backend is loaded.
   std::shared_ptr<const Weights> weights;
   // Descriptions of the adapters that are merged, and of those that requests choose (setup/plan/adapters.h).
   std::vector<std::string> adapters{}, request_adapters{};
   size_t merged_bytes{0};       // memory of `weights` for matrices that were merged when the model was opened
-  MappedFiles adapter_files{};  // of merged adapters; read until loading ends
+  MappedFiles adapter_files{};  // files of the merged adapters, which are read until loading ends
 };
 
 // Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for

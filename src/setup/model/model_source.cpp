@@ -22,7 +22,8 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// Names of OpenAI's published models. Sizes in messages exclude copies of the weights (original/, metal/).
+// Names of OpenAI's published models. The download sizes in the message of refuse() do not include the copies
+// of the weights in original/ and metal/.
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 ModelSource find_synthetic(const std::string& argument, const std::string& what) {
@@ -43,8 +44,8 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-// Returns the end of a sentence, with the name that was probably meant. A known name that is not on this disk
-// is no misspelling of another one.
+// Returns the end of a sentence, with the name that the user probably meant. Suggests no name if `argument`
+// is a known name: it is spelt correctly, and the model is missing on this disk.
 std::string guess_model(const std::string& argument) {
   const std::vector<std::string> names = known_names();
   return std::ranges::find(names, argument) == names.end() ? guess(argument, names) : ".";

@@ -113,7 +113,8 @@ std::string commit_in(const fs::path& ref) {
   return commit;
 }
 
-// Returns the newest snapshot, for a cache without refs/main (download by hash, incomplete copy).
+// Returns the newest snapshot. The cache has no refs/main if the model was downloaded by its commit's hash,
+// or if the cache was copied incompletely.
 std::optional<fs::path> newest_snapshot(const std::string& repository, const fs::path& cache) {
   const std::vector<fs::path> snapshots = folders_in(cache / "snapshots");
   if (snapshots.empty()) return std::nullopt;

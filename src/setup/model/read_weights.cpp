@@ -24,7 +24,8 @@ void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices
   if (stored.scales) parts.push_back(bytes_of(stored.scales, scales));
 }
 
-// Leaves out vectors (norms, biases), which lie between the matrices and have a thousandth of their bytes.
+// Returns the bytes of all matrices. Vectors (norms, biases) are left out: they lie between the matrices, and
+// have a thousandth of their bytes.
 std::vector<Bytes> matrices(const Weights& weights) {
   std::vector<Bytes> parts;
   const size_t experts = static_cast<size_t>(weights.config.experts().count);

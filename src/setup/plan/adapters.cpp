@@ -92,7 +92,8 @@ AdapterModule read_module(const std::string& text) {
   return {text.substr(0, equals), read_adapter(kModules, text.substr(equals + 1)), {}};
 }
 
-// "latest" is a tag in Ollama's API, and a colon separates the model's name from the adapter's.
+// Whether an adapter may have this name. It has no colon, because requests may write MODEL:ADAPTER. It is not
+// "latest", because clients of Ollama's API write MODEL:latest for the model itself.
 bool is_name(std::string_view name) {
   const auto may_be_in_names = [](char c) { return c != ':' && std::isgraph(static_cast<unsigned char>(c)); };
   return !name.empty() && name != "latest" && std::ranges::all_of(name, may_be_in_names);

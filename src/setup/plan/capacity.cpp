@@ -28,9 +28,10 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   options.num_threads = num_threads_of(setup, config);
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
-  // A sequence needs sliding pages for its window, for the window at its prompt's end (docs/decisions/0008),
-  // for the page that the window has just left, and for the next page. Pages are freed one step late, so all
-  // sequences together also need twice the pages of a step's tokens.
+  // A sequence needs sliding pages for its window; for the window at the end of its prompt, where the next
+  // turn of a chat continues (docs/decisions/0008); for the page that its window has just left; and for the
+  // page that it fills next. Pages are freed one step late, so all sequences together also need twice the
+  // pages of a step's tokens.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that has all tokens of a step.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
@@ -56,7 +57,8 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = least_pages(capacity.context, model.config.window);
   int most = setup.backend->device ? kMostPages : options.num_pages;
   if (!have_room(most)) {
-    int fits = least;  // binary search: `fits` pages fit, except perhaps the initial value `least`
+    // Binary search: `most` pages do not fit, `fits` pages do. Only the start value `least` is not checked.
+    int fits = least;
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
       (have_room(middle) ? fits : most) = middle;

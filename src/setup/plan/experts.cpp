@@ -17,7 +17,8 @@ namespace {
 ExpertRules rules_of(const ResolvedSettings& setup, std::optional<Format> otherwise = {}) {
   const BackendRow& backend = *setup.backend;
   const auto runs = [&setup, &backend](Format format) {
-    // Only elements without row scales can be cut into the shares of nodes.
+    // A node's share can be cut only from MXFP4 and BF16: not from GGUF's blocks, nor from FP8, which has a
+    // scale per row.
     if (setup.nodes && format != Format::kMxfp4 && format != Format::kBf16) return false;
     return backend.making.runs_experts(format, setup.own);
   };
@@ -36,8 +37,8 @@ bool has_stored_experts(const Weights& weights) {
   });
 }
 
-// Opens the adapters and decides the format of experts. The caller merges the adapters into dense matrices:
-// this takes time, so it comes last.
+// Opens the adapters and decides the format of experts. The caller merges the adapters into dense matrices
+// afterwards, because that takes time, and decide_experts() may refuse the model.
 std::vector<ScaledAdapter> open_adapters_of_experts(Model& model, const ResolvedSettings& setup,
                                                     std::optional<Format> otherwise = {}) {
   std::vector<ScaledAdapter> adapters = open_adapters(model, setup);

@@ -12,7 +12,8 @@
 namespace nibble {
 
 // Opens a model (setup/model/model.h) for a backend: also merges the adapters of --lora, and chooses the
-// format of the experts, for which it reads those that are not MXFP4.
+// format of the experts. If they are not stored as MXFP4, this may read them from the file, to find out
+// whether MXFP4 can represent them exactly.
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
 // Like open_model_for(), for comparisons with a model that is not quantised: experts that the backend does
 // not run as they are become BF16, if it runs that.

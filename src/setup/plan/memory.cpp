@@ -16,8 +16,8 @@
 namespace nibble {
 namespace {
 
-// Returns the bytes that matrices save by being FP8 instead of BF16, if they are FP8 in the checkpoint and
-// stay so.
+// Returns how many bytes the weights save compared with BF16 because dense matrices are FP8 in the checkpoint
+// and are not converted.
 size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
   size_t saved = 0;
   const auto add = [&](Format to, std::initializer_list<const Matrix*> matrices) {
@@ -35,13 +35,14 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
   return saved;
 }
 
-// Returns the requested formats, with FP8 for a group that is FP8 in the checkpoint: a device keeps it so.
+// Returns the formats in which a device stores the dense matrices: the requested ones. But matrices that are
+// FP8 in the checkpoint stay FP8 if no other format was requested.
 DenseFormats formats_on_device(const Weights& weights, DenseFormats dense) {
   const auto keep = [](Format& format, const Matrix& matrix) {
     const auto* elements = std::get_if<Elements>(&matrix.stored);
     if (format == Format::kBf16 && elements && elements->format == Format::kE4m3) format = Format::kE4m3;
   };
-  // A device takes a group in one format only, so its first matrix decides.
+  // A device stores qkv of all layers in one format, and likewise o, so the first layer decides.
   keep(dense.qkv, weights.layers.front().q);
   keep(dense.attention_output, weights.layers.front().o);
   keep(dense.unembedding, weights.unembedding);
@@ -54,7 +55,7 @@ size_t weight_bytes(const Config& config, Format experts) {
   return nibble::weight_bytes(config) - expert_bytes(config, Format::kMxfp4) + expert_bytes(config, experts);
 }
 
-// Returns the options of a plan: with the formats in which the backend stores experts and dense layers.
+// Returns `options` with the formats in which the backend stores experts and dense layers, for a memory plan.
 BackendOptions with_stored_formats(const Model& model, const ResolvedSettings& setup,
                                    BackendOptions options) {
   options.experts = experts_format(model, setup);
@@ -73,7 +74,8 @@ MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, const 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const Format experts = experts_format(model, setup);
   const size_t all = weight_bytes(config_here(model.config, setup), experts);
-  // Weights that are made or converted exist as a whole until this node's share is copied.
+  // Generated or converted weights are in memory as a whole until this node's share has been copied out of
+  // them.
   const size_t whole = setup.nodes ? weight_bytes(model.config, experts) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights))
@@ -94,8 +96,8 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 namespace {
 
-// Bytes of weights that are in use already: files that were read into memory (--no-mmap), of which repacked
-// parts become free, and matrices that were merged with adapters.
+// Returns the bytes of weights that are in memory before loading begins: files that were read into memory
+// (--no-mmap), and matrices that adapters were merged into. Loading frees the parts of files that it repacks.
 size_t copied_bytes(const Model& model) {
   size_t bytes = model.merged_bytes;
   if (model.weights)
@@ -122,7 +124,8 @@ void log_budget(const DeviceMemory& memory, double share) {
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = memory_plan(model, setup, options);
   size_t planned = planned_bytes(plan);
-  // Add the buffers for the terms of an all-reduce of all nodes. The plan of a GPU already includes them.
+  // Add the buffers of an all-reduce, which hold the terms of every node. The plan of a GPU already includes
+  // them.
   if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);

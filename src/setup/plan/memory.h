@@ -26,8 +26,9 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 // shares the host's memory. The rest of a GPU's own memory is for the driver, CUDA graphs, and allocations
 // that the memory plan does not count. The rest of shared memory is for other programs and the page cache.
 inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
-// Bytes of a memory shared by GPU and host that stay free for the operating system and the page cache,
-// whatever the share is. Without them, programs page from the disk or the OOM killer ends one.
+// Bytes that always stay free in memory that GPU and host share, even with --gpu-memory-utilization 1. The
+// operating system and the page cache need them: otherwise programs page from the disk, or the OOM killer
+// ends one of them.
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
 // Returns the bytes of `memory` that the model may take: `share` of the total, but at most the free bytes.

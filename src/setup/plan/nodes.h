@@ -12,14 +12,16 @@
 
 namespace nibble {
 
-// Returns the first line of the file, or the variable NIBBLE_SECRET. Throws InputError if neither is set.
+// Returns the secret that all nodes share: the first line of `file`, or without a file the value of the
+// variable NIBBLE_SECRET. Throws InputError if both are missing.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// Returns the configuration of this process's share of the model. For a GPU backend returns `whole`, because
-// its backend options state the share.
+// Returns the configuration of this process's share of the model. For a GPU backend, returns `whole`: there
+// the backend's options (CudaOptions) state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
-// Returns this node's options in the group. Throws InputError if the model can't be split into these shares.
+// Returns the options with which this node joins the group. Throws InputError if the model can't be split
+// into the shares of --tensor-split, or into equal shares without it.
 nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

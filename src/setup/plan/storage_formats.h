@@ -6,7 +6,8 @@
 
 namespace nibble {
 
-// Returns the formats of weights and KV cache in use: set by flags, or as stored (synthetic: as OpenAI's).
+// Returns the formats in which weights and KV cache are stored: those that flags choose, otherwise those of
+// the model's files. Synthetic weights have the formats of OpenAI's checkpoints.
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

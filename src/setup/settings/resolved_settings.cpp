@@ -49,7 +49,8 @@ OwnOptions own_options(const ResolvedSettings& setup, const Config& config) {
 }
 
 ResolvedSettings unquantised(ResolvedSettings setup) {
-  // BF16 keeps what adapters change; MXFP4 experts, as in the file, would not.
+  // If adapters change experts, run them in BF16, which keeps the changes (docs/decisions/0028). Without
+  // --experts, only the reference runs experts that are MXFP4 in the file and that adapters change.
   const bool keeps_format = setup.experts && !setup.adapters.empty() &&
                             setup.backend->making.runs_experts(Format::kBf16, setup.own);
   setup.experts = keeps_format ? std::optional(Format::kBf16) : std::nullopt;

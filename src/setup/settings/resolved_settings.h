@@ -34,7 +34,7 @@ struct NodeSetup {
   std::function<void(const std::string&)> on_lost{};
 };
 
-struct DraftModelSetup {  // a draft model, and the options that size it (setup/start/drafters.h)
+struct DraftModelSetup {  // a draft model, and the options of its backend (setup/start/drafters.h)
   Model model;
   BackendOptions options;
 };
@@ -83,8 +83,9 @@ const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own with tuned values
 
-// Returns settings without quantisation of experts, dense layers and KV cache. If --experts-activations was
-// given, experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
+// Returns settings that do not quantise: experts and dense layers have the formats of the file (experts that
+// --lora changes may become BF16), the KV cache is BF16. On a GPU, experts take bfloat16 activations in
+// prompts too. On a CPU, they take float activations, but only if --experts-activations was given.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.

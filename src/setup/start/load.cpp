@@ -32,7 +32,8 @@ ReportProgress report_to(const ResolvedSettings& setup, const ReportProgress& wa
   };
 }
 
-// Starts the display, and its clock, at the first report.
+// Returns a function that calls start() at its first report, so that the display, and the time that it shows,
+// begin only then.
 ReportProgress at_first_report(std::function<ReportProgress()> start) {
   return [start = std::move(start), show = std::make_shared<ReportProgress>()](size_t done, size_t total) {
     if (!*show) *show = start();
@@ -61,7 +62,7 @@ class HostLoading {
   void end() { show_(total_, total_); }
 
  private:
-  void report(size_t done) {  // the last report is that of end()
+  void report(size_t done) {  // leaves the last report, done == total_, to end()
     if (done < total_) show_(done, total_);
   }
 
@@ -70,8 +71,8 @@ class HostLoading {
   size_t total_{0};
 };
 
-// Returns the weights in the form that the backend takes. With `links`: only this rank's share. Reading or
-// generating them is reported to `loading`.
+// Returns the weights in the form that the backend takes. With `links`: only this rank's share. Reports
+// converting and copying to `watch`, and reading or generating to `loading`.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links, const ReportProgress& watch,
                                                const ReportProgress& loading) {

@@ -174,7 +174,8 @@ ResolvedSettings resolve(const Settings& settings) {
 
   const BackendRow& backend = *setup.backend;
   if (backend.tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
-  // nibble tune does not try the kernels that --prompt-activations selects for prompts.
+  // With --prompt-activations, ignore the settings for the GPU: nibble tune did not try the kernels that this
+  // flag selects.
   if (backend.device && backend.making.why_not().empty() && !setup.own.cuda.prompt_activations)
     setup.tunings = read_tunings(settings, {machine_name(backend.device->facts()), settings.build});
   if (settings.threads) set_threads(setup, *settings.threads);

@@ -6,7 +6,8 @@
 
 namespace nibble {
 
-// Opens only nibble tune's file and --secret-file. Throws an InputError with flag and accepted values.
+// Checks and converts the settings. The only files that it reads are the one of nibble tune and
+// --secret-file. Throws an InputError that names the wrong flag and the accepted values.
 ResolvedSettings resolve(const Settings& settings);
 
 }  // namespace nibble
