@@ -19,7 +19,8 @@ inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a gram
 inline constexpr size_t kMaxExpressions{200'000};
 inline constexpr size_t kMaxStateBytes{16 << 20};   // transitions of all automata, and their alphabets
 inline constexpr size_t kMaxLiteralBytes{1 << 19};  // texts in enums, choices and names of members
-inline constexpr size_t kMaxDifferent{32};   // fixed texts of an array of different items: one bit per text
+// With uniqueItems: number of values that an item may have. One bit per value marks the values already used.
+inline constexpr size_t kMaxDifferent{32};
 inline constexpr size_t kMaxNodes{100'000};  // nodes of the grammar's rules
 inline constexpr size_t kMaxItems{2'000};    // items of a row (rows.h): ways to continue a text at one point
 inline constexpr size_t kMaxArenaBytes{32 << 20};  // memory of one sequence's rows

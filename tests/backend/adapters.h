@@ -29,12 +29,12 @@ struct AdapterBackend {
                                          std::shared_ptr<const RequestAdapters>)>
       make;
   reference::Rounding rounding{};  // of keys and values, on this backend
-  double tolerance{0};             // relative error of a row of logits
+  double tolerance{0};             // allowed relative error of a row of logits
 };
 
 inline void PrintTo(const AdapterBackend& backend, std::ostream* to) { *to << backend.name; }
 
-// A model with the updates of an adapter in its matrices, which become float32.
+// A model with an adapter merged into its matrices. The changed matrices are float32.
 struct MergedModel {
   MergedModel(const Weights& base, const RequestAdapter& adapter) : weights(base) {
     for (size_t n = 0; n < weights.layers.size(); ++n) {
@@ -71,7 +71,7 @@ struct MergedModel {
   std::deque<std::vector<float>> storage_;
 };
 
-// Logits [T, V] of all positions, by the reference.
+// Returns the logits [T, V] of all positions, computed by the reference backend.
 inline std::vector<float> reference_logits(const Weights& weights, std::span<const TokenId> ids,
                                            const reference::Rounding& rounding) {
   const auto num_pages = ids.size() / kPageTokens + 1;

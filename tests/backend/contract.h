@@ -144,8 +144,8 @@ struct OneToken : TokenMask {
   TokenId token;
 };
 
-// A and B follow the known token, C follows B, and D follows C. Masks allow B, C and D. In the second step B
-// has no output row: only C can follow it.
+// Drafts A and B follow the known token, C follows B, and D follows C. The masks allow B after the known
+// token, C after B, and D after C. In the second step B has no output row, because only C can follow it.
 TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
   if (!backend_->takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);

@@ -8,8 +8,8 @@
 namespace nibble {
 namespace {
 
-// One run with the tokens 10, 11, ... `choices`: the tokens that the run's output rows choose. The first
-// output row is row `first_output`.
+// One run with the tokens 10, 11, 12 and so on. Its output rows choose the tokens `choices`; the first output
+// row is row `first_output`.
 struct SlotsOfRun {
   std::vector<TokenId> tokens;
   std::vector<OutputRow> outputs;

@@ -1,5 +1,5 @@
-// Golden data of the draft heads in models/tiny-gpt-oss-eagle3, and a function that runs the same rounds on a
-// backend.
+// Golden data of the draft heads in models/tiny-gpt-oss-eagle3, and a function that repeats their draft
+// rounds on a backend.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -80,10 +80,10 @@ struct GoldenAndFound {
   int num_drafts_compared{0};
 };
 
-// Differences from the golden data that a backend may have. A float32 backend may have none.
+// Differences from the golden data that are allowed on a backend. On a float32 backend, none are allowed.
 struct RoundsTolerance {
-  // Called with the prompt and the first token that differs from the golden answer. Later rounds are not
-  // compared. Null: no token may differ.
+  // Called with the name of the prompt and the index of the first token that differs from the golden answer.
+  // Later rounds are not compared. Null: no token may differ.
   std::function<void(const std::string& prompt, size_t token)> parted{};
   // A backend may draft another token if the golden draft leads the runner-up by at most this gap. The drafts
   // that follow such a draft are not compared. std::nullopt: no drafts are compared.

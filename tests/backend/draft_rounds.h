@@ -16,7 +16,7 @@ namespace nibble {
 
 struct DraftRound {
   std::vector<Draft> drafts;
-  // Number of right drafts. In the last round, at most the rest of the continuation.
+  // Number of right drafts; in the last round, only those within the requested number of tokens.
   int num_right{0};
 };
 struct DraftRounds {
@@ -24,7 +24,7 @@ struct DraftRounds {
   std::vector<DraftRound> rounds;
 };
 
-// Makes at least num_tokens tokens after `prompt`, with `depth` drafts per step. The backend must have
+// Generates at least `num_tokens` tokens after `prompt`, with `depth` drafts per step. The backend must have
 // `num_pages` pages of each kind.
 inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
                                     int depth, int num_pages) {

@@ -151,7 +151,8 @@ class Feeder {
   std::vector<Sequence> sequences_;
 };
 
-// Runs the same step on both backends, after `backend` had to give it up. `num_pages`: of each backend.
+// Expects `backend` to give up a step that is not needed, and then to run the same step with the result that
+// `other` gives. Both backends have `num_pages` pages.
 inline void expect_to_give_up_an_unneeded_step(Backend& backend, Backend& other, int num_pages) {
   const std::vector<TokenId> prompt = random_ids(40, backend.config().vocab, 3);
   const std::vector<OutputRow> outputs{{.token_index = 39, .prompt = {}, .output = {}}};

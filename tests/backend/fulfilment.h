@@ -1,5 +1,6 @@
-// Fixtures of the contract tests (contract.h), and `Fulfilment`, the recipe for the backend under test. They
-// are not in contract.h, so that a program defines the tests once and instantiates them in any of its files.
+// Fixtures of the contract tests (contract.h), and `Fulfilment`, which makes the backend under test.
+// contract.h defines the tests, so only one file of a program may include it. Every file that instantiates
+// the tests includes this header.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,8 +29,8 @@ inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& f
   return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
 }
 
-// Random model a has a window of 16. Random model b has a window of 100, and the opposite order of full and
-// sliding layers.
+// Runs the random models tests/golden/random/a and b. The window of a is 16. The window of b is 100, and its
+// full and sliding layers are in the opposite order.
 class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
  protected:
   const std::shared_ptr<const Weights> weights_ =

@@ -10,7 +10,8 @@
 
 namespace nibble {
 
-// Updates of about half the size of the matrices of tests/golden/random.
+// Returns a random update. In root mean square, updates of rank 1 to 33 are 5 to 25 % of the matrices of the
+// random models (tests/golden/random).
 inline DenseUpdate random_update(int rank, int rows, int cols, uint64_t seed) {
   DenseUpdate update{rank, std::vector<float>(static_cast<size_t>(rank * cols)),
                      std::vector<float>(static_cast<size_t>(rows * rank))};
@@ -20,7 +21,8 @@ inline DenseUpdate random_update(int rank, int rows, int cols, uint64_t seed) {
   return update;
 }
 
-// Three adapters: of all matrices, of some in some layers, of the others.
+// Returns three adapters: the first changes all matrices except experts; the second changes q and v in some
+// layers, and the unembedding; the third changes o and the router in all layers.
 inline RequestAdapters three_adapters(const Weights& weights) {
   RequestAdapters adapters(3);
   uint64_t seed = 100;

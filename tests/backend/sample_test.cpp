@@ -176,14 +176,15 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   // The sum of all weights is 36. The three largest reach half of it: 8 + 7 = 15 < 18 <= 8 + 7 + 6.
   add("top_p 0.5", {.temperature = 1, .top_p = 0.5f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p of almost nothing", {.temperature = 1, .top_p = 1e-6f}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // The smallest weight that is kept is 0.55 * 8 = 4.4.
+  // min_p keeps weights of at least 0.55 * 8 = 4.4.
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
   // top_p applies to the weights that top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, so 5 is left
   // out. With the sum of all weights, 0.7 * 36 = 25.2 would also keep 5. min_p leaves the same four weights.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
-  // The temperature applies before min_p, top_k and top_p: weights are squares, and 0.55 * 64 = 35.2.
+  // The temperature applies before min_p, top_k and top_p. At 0.5 it squares the weights, and min_p keeps
+  // squares of at least 0.55 * 64 = 35.2.
   add("min_p after temperature", {.temperature = 0.5f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 36, 49, 64});
   add("temperature after bias", {.temperature = 0.5f, .logit_bias = {{0, std::log(8.0f)}}},
       {64, 4, 9, 16, 25, 36, 49, 64});
@@ -219,7 +220,8 @@ TEST(Sample, DrawsOfNeighbouringPositionsAndSeedsAreIndependent) {
       const double expected = num_pairs / 16.0;
       statistic += (count - expected) * (count - expected) / expected;
     }
-    // Overlapping pairs are not independent, but the sum of even pairs and odd pairs has twice the bound.
+    // All pairs overlap, so they are not independent. Pairs at even indices are, and so are pairs at odd
+    // indices. The statistic of all pairs is at most the sum of these two, so the bound is doubled.
     EXPECT_LT(statistic, 2 * chi_square_bound(shares));
   }
 }
@@ -399,7 +401,7 @@ TEST(SampleOddRows, ExtremeParametersStillChooseATokenOfTheVocabulary) {
           EXPECT_GE(token, 0);
           EXPECT_LT(token, 5);
         }
-  // The smallest positive temperature gives the greedy token and does not divide by zero.
+  // The smallest positive temperature draws only tokens with the largest logit, and does not divide by zero.
   EXPECT_THAT(drawn({1, 3, 2, 3}, {.temperature = 1e-45f}), ElementsAre(1, 3));
 }
 

@@ -15,7 +15,7 @@
 
 namespace nibble {
 
-// Decodes E consecutive matrices, one value after another.
+// Decodes the values of `num_experts` consecutive matrices, row by row.
 inline std::vector<float> values_of(const Matrix& first, int num_experts) {
   const size_t rows = static_cast<size_t>(num_experts) * static_cast<size_t>(first.rows),
                cols = static_cast<size_t>(first.cols);

@@ -146,7 +146,7 @@ TEST_F(Experts, OfAFineTuneKeepTheirTypeWhereTheBackendRunsIt) {
     EXPECT_EQ(weights->layers[1].gate_up.first.format(), Format::kMxfp4);
     EXPECT_EQ(weights->layers[1].down.first.format(), Format::kBf16);
     std::vector<float> expected = values_of(original_.layers[1].down.first, config_.num_experts);
-    expected[0] = 10.1875F;  // 0x4123
+    expected[0] = 10.1875F;  // 0x4123 in BF16
     EXPECT_EQ(values_of(weights->layers[1].down.first, config_.num_experts), expected);
   }
 }
@@ -178,7 +178,7 @@ TEST_F(Experts, ThatABackendDoesNotRunGetTheFormatThatIsNamedForThemInstead) {
 
 TEST_F(Experts, InTheFormatThatIsAskedForAreAsNearAsItsRounding) {
   make(small_config());
-  for (const Format format : kHost) {  // also from MXFP4, whatever the file holds
+  for (const Format format : kHost) {  // the file holds MXFP4
     Weights weights = open_weights(released_);
     decide_experts(weights, rules_for(kHost, format), pool_);
     const auto made = convert_experts(std::make_shared<const Weights>(weights), pool_);
@@ -188,7 +188,8 @@ TEST_F(Experts, InTheFormatThatIsAskedForAreAsNearAsItsRounding) {
     for (size_t i = 0; i < first_down; i += 64) {  // a row of gate_up of layer 0
       float largest = 0;
       for (size_t c = i; c < i + 64; ++c) largest = std::max(largest, std::abs(from[c]));
-      // Half a step: 1/254 of a block's largest value, 2^-4 of an FP8 value. BF16 holds MXFP4 exactly.
+      // Half a step: for Q8_0, 1/254 of a block's largest value; for FP8, 2^-4 of the value, or 2^-18.8 of
+      // the row's largest value for subnormal codes. BF16 holds MXFP4 exactly.
       const float step = format == Format::kQ8_0 ? largest / 254 * 1.01F : 0;
       for (size_t c = i; c < i + 64; ++c)
         ASSERT_NEAR(to[c], from[c],
@@ -289,7 +290,7 @@ TEST(StoredExperts, OfTwoTensorsAlternateTheirRowsWhateverTheirTypes) {
   std::vector<float> rounded(half), got(size_t{4} * kCols);
   dequantise(GgmlType::kQ8_0, q8_0, rounded);
   read_rows(stored, first, {.expert = 2, .first_row = 64, .count = 4}, got);
-  const size_t base = (size_t{2} * kRows / 2 + 32) * kCols;  // rows 32 and 33 of expert 2 of each half
+  const size_t base = (size_t{2} * kRows / 2 + 32) * kCols;  // row 32 of expert 2, in gate and in up
   for (size_t c = 0; c < kCols; ++c) {
     EXPECT_EQ(got[c], rounded[base + c]);
     EXPECT_EQ(got[kCols + c], odd[base + c]);

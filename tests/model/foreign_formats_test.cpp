@@ -1,4 +1,5 @@
-// Tests that checkpoints of other programs are refused by their name, whatever part of them is read first.
+// Tests that checkpoints of other programs are refused with the name of their format, whichever part of them
+// is read first.
 #include "model/foreign_formats.h"
 
 #include <gmock/gmock.h>

@@ -39,7 +39,7 @@ Row quantised(const std::vector<float>& values) {
 TEST(QuantiseE4m3, GivesTheLargestMagnitudeTheLargestCode) {
   const Row row = quantised({1.75f, -3.5f, 0.0f, 0.4375f});  // 3.5 / 448 = 2^-7
   EXPECT_EQ(row.scale, 0x1p-7f);
-  // The codes are 224, -448, 0 and 56 = 2^5 1.75: exponents 7, 8, 5 (bias 7) and mantissas 6/8.
+  // The codes mean 224, -448, 0 and 56 = 1.75 * 2^5: exponents 7, 8 and 5 (bias 7), and mantissas 6/8.
   EXPECT_THAT(row.codes, ElementsAre(0x76, 0xFE, 0x00, 0x66));
 }
 

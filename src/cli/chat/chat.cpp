@@ -64,8 +64,8 @@ using ReadLine = std::function<LineReader::Outcome(std::string& line, const char
 
 constexpr std::string_view kBlock{"\"\"\""};  // begins and ends a question of several lines
 
-// Reads a question: a line, or the lines from one that begins with kBlock to one that ends with it, without
-// these marks.
+// Reads a question: one line, or several lines if the first begins with kBlock. The last of them ends with
+// kBlock. Removes both marks.
 LineReader::Outcome read_question(std::string& question, const ReadLine& read) {
   const LineReader::Outcome outcome = read(question, "> ");
   const bool is_pasted = question.find('\n') != std::string::npos;
@@ -104,7 +104,7 @@ void converse(Conversation& conversation, const ReadLine& read, CatchInterrupt& 
   }
 }
 
-// Reads questions until the end of the input or /quit. `name`: what answers them.
+// Reads questions until the end of the input or /quit. `name`: name of the model, to show at the start.
 void talk(const ChatOptions& options, const Settings& settings, Answerer& answerer, const std::string& name) {
   CatchInterrupt interrupt;
   Conversation conversation(settings, answerer, interrupt);

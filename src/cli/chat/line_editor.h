@@ -1,4 +1,5 @@
-// Reads lines from a terminal with editing and history (libedit). Keys as in Emacs, unless ~/.editrc differs.
+// Reads lines from a terminal with editing and history (libedit). The keys are those of Emacs unless
+// ~/.editrc changes them.
 #pragma once
 
 #include <histedit.h>

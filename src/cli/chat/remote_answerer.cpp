@@ -95,7 +95,8 @@ ChatAnswer RemoteAnswerer::answer(const harmony::Chat& chat, const Settings& set
     if (!event.reasoning.empty()) listener.on_text(harmony::AnswerPart::kReasoning, event.reasoning);
     if (!event.content.empty()) listener.on_text(harmony::AnswerPart::kAnswer, event.content);
   };
-  HttpClient client(endpoint_, kAnswerSeconds);  // declared last: its destructor ends the coroutine
+  // Declared after the variables above: its destructor ends the coroutine, which uses them.
+  HttpClient client(endpoint_, kAnswerSeconds);
   const auto ask_once = [&]() -> boost::asio::awaitable<void> {
     streamed = co_await client.post(endpoint_.base + "/chat/completions", body, hear);
     has_ended = true;

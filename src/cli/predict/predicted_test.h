@@ -24,8 +24,8 @@ struct PredictedTest {
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-// Returns the mean over the steps of a test; there must be a step. An operation counts as 0 in steps without
-// it.
+// Returns the mean over the steps of a test; `steps` must not be empty. An operation counts as 0 in steps
+// that do not run it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -9,8 +9,8 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the share of all prefixes that occur in T requests, where T requests fill `room` pages. A request
-// adds `own_pages` to the cache, and the `pages` of its prefix if these are not cached.
+// Returns the expected share of all prefixes that occur in T requests. T is the number of requests whose
+// pages fill `room`. A request adds `own_pages` to the cache, and `pages` for its prefix if it is not cached.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
@@ -31,8 +31,9 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // `full`: pages after the prefix; sequences share the prefix's pages. `sliding`: pages of two windows: at
-  // the sequence's end, and at its prompt's end, whose pages stay in use (docs/decisions/0008).
+  // Pages that a sequence adds. `full`: those after the prefix, because sequences share the prefix's pages.
+  // `sliding`: those of two windows, one at the end of the sequence and one at the end of its prompt. The
+  // pages of the second window stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
@@ -45,7 +46,8 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // only whole pages are in the prefix cache
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Sliding pages of the windows at the ends of prompt and answer. They are kept as long as the full pages.
+  // Sliding pages of the windows at the ends of prompt and answer. They stay cached until the full pages are
+  // dropped.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));

@@ -32,10 +32,11 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
                       int num_running);
 
 // Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
-// requests with `num_prefixes` prefixes (Che's approximation). After a hit, a prefix is found again if it is
-// among the last T requests, whose pages fill `room.pages`. After a miss, it must be among the fewer requests
-// whose sliding pages fill `room.unused_sliding`. The result is within 15 percentage points of the
-// scheduler's (tests/cli/predict/serving_test.cpp).
+// requests with `num_prefixes` prefixes (Che's approximation). After a hit, a prefix is found again if one of
+// the last T requests had it; T is the number of requests whose pages fill `room.pages`. After a miss, one of
+// the last U requests must have had it; U < T is the number of requests whose sliding pages fill
+// `room.unused_sliding`. The result is within 15 percentage points of the scheduler's
+// (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;

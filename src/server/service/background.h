@@ -1,5 +1,5 @@
-// An exchange without a connection, for an answer that goes on without its client: it never disconnects, but
-// can be cancelled. Its events go to a KeptAnswer, if it has one.
+// An exchange without a connection, for an answer that continues without its client. The exchange never
+// disconnects, but can be cancelled. Its events go to a KeptAnswer, if it has one.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Compiles a request's format and tools to constraints on its answers.
+// Compiles a request's output format and tools to constraints on its answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -17,7 +17,7 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);
 
-// Constrains answers to the format from the first token on.
+// Constrains answers to the request's output format from the first token on.
 asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests);
 

@@ -22,7 +22,7 @@ class Generation;
 
 class EngineGate {
  public:
-  // `max_choices`: limit on the answers of all clients that run or wait; a request with n = 4 counts as 4.
+  // `max_choices`: limit on the running and waiting answers of all clients; a request with n = 4 counts as 4.
   EngineGate(boost::asio::any_io_executor executor, Engine& engine, Metrics& metrics, size_t max_choices)
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
@@ -47,8 +47,8 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // Outcome that metrics count if the answer is cancelled. With kAbort, they count the reason in the
-    // engine's last event.
+    // Outcome that the metrics count for a dropped answer. kAbort: they count the reason in the engine's last
+    // event.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};

@@ -14,7 +14,8 @@
 
 namespace nibble::server {
 
-// The vocabulary trie, and a cache of grammars: agents repeat their tools in every request. Thread-safe.
+// The vocabulary trie, and a cache of compiled grammars: agents send the same tools with every request, and
+// each tool needs a grammar. Thread-safe.
 class GrammarShelf {
  public:
   // The tokenizer must outlive this object.
@@ -31,7 +32,8 @@ class GrammarShelf {
 
   // Returns a grammar from the cache. Called with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);
-  // Drops the least recently used grammars over the limits. Lookups call it too, as grammars grow in use.
+  // Drops the least recently used grammars until the cache is within its limits. find() calls it too, because
+  // the memory of a grammar grows while the grammar is used.
   void make_room();
 
   const Tokenizer& tokenizer_;

@@ -1,6 +1,6 @@
-// Keeps the events of answers in memory, so that a client can read on after a lost connection. Bounded in
-// bytes and in time. An answer is found only by its id, which is random, and by the owner who started it.
-// I/O thread only.
+// Keeps the events of answers in memory, so that a client can read on after a lost connection. The memory,
+// and the time that an answer is kept, are limited. To find an answer takes its id, which is random, and the
+// owner who started it. I/O thread only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -30,9 +30,9 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
  public:
   struct Kind {
     bool has_id_lines{false};  // each event gets a line "id: NUMBER"; else its JSON has the number
-    // whether to cancel the answer if no client reads it for the time that answers are kept
+    // whether to cancel a running answer after no client has read it for KeptAnswers::Limits::time
     bool ends_unread{false};
-    std::function<void()> stop{};  // stops the answer, which then ends
+    std::function<void()> stop{};  // stops the generation, so that the answer ends
   };
   KeptAnswer(KeptAnswers& store, const boost::asio::any_io_executor& executor, OwnedId id, Kind kind);
 
@@ -46,7 +46,8 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   void stop_waiting();  // ends the wait; later calls of wait_for_readers() don't wait
   void end(int status);
   void fail(HttpError error);  // ends an answer that has no event yet; readers then get this error
-  // Ends an answer whose last events are lost, with status 500. Needs no memory. Does nothing after its end.
+  // Ends an answer whose last events are lost, with status 500. Allocates no memory. Does nothing if the
+  // answer has already ended.
   void break_off();
 
   bool has_begun() const { return has_begun_; }  // whether the first event, even a comment, was appended
@@ -71,7 +72,7 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
 
-    // Waits until the answer has grown or ended, or wake(). Returns false after `patience`.
+    // Waits until the answer has grown or ended, or wake() is called. Returns false after `patience`.
     boost::asio::awaitable<bool> wait(std::chrono::milliseconds patience);
     void wake();  // ends wait(); called when the client has disconnected
     const std::shared_ptr<KeptAnswer>& answer() const { return answer_; }
@@ -88,7 +89,7 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
  private:
   friend class KeptAnswers;
   void add_event(std::string event);
-  size_t drop_first();          // returns the bytes that the event took
+  size_t drop_first();          // drops the oldest event; returns the number of bytes that this frees
   size_t first_unread() const;  // number of the oldest event that a reader has not received, or next()
   void wake_readers();
   void on_readers_moved();

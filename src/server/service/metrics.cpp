@@ -208,7 +208,8 @@ void Metrics::Impl::copy(const EngineState& state) {
     raise(accepted_at.Add({{"position", std::to_string(place)}}), state.drafts.accepted_at[place]);
 }
 
-// Returns the label for a key's name; "other" beyond 256 names, to bound the time series over reloads.
+// Returns the label for a key's name; "other" after 256 names, because every reload can add names, and each
+// name adds time series.
 std::string Metrics::Impl::key_label(const std::string& name) {
   constexpr size_t kMaxNames{256};
   if (key_names.size() < kMaxNames) key_names.insert(name);

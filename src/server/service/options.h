@@ -78,7 +78,8 @@ struct ServerOptions {
   std::chrono::milliseconds keep_time{300'000};
   // A stream sends a comment after this time without a token, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
-  // Time without a finished step after which the engine has stalled. nullopt: estimated (service/stall.h).
+  // Time without a finished step after which the engine counts as stalled. nullopt: estimated
+  // (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};

@@ -10,7 +10,7 @@
 
 namespace nibble::server {
 
-// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use another.
+// A prompt that leaves no room for an answer. The message is OpenAI's; other APIs may replace it.
 class ContextLengthError : public HttpError {
  public:
   ContextLengthError(size_t num_tokens, int max_context);

@@ -73,7 +73,8 @@ void end_early(KeptAnswer& answer, const std::optional<HttpError>& failure) {
   answer.end(error.status);
 }
 
-// Breaks the answer off on destruction, unless it has ended: memory may run out before its last event.
+// Breaks the answer off on destruction, unless it has ended: memory may run out before the answer's last
+// event is stored.
 class LastEnd {
  public:
   explicit LastEnd(KeptAnswer& answer) : answer_(answer) {}
@@ -137,7 +138,7 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, Kept
     } else if (answer->has_ended()) {
       break;
     } else if (answer->has_begun() && !exchange.has_events()) {
-      events = kSseKeepAlive;  // the client gets the header at once
+      events = kSseKeepAlive;  // a comment, so that the client gets the header before the first event
     } else {
       const bool is_news = co_await reader.wait(service.options.keep_alive);
       if (!is_news && exchange.has_events()) events = kSseKeepAlive;
@@ -146,7 +147,7 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, Kept
     reader.advance(number);
   }
   if (is_gone) co_return;
-  // A stream that ended here like a complete one would pass for one.
+  // Throw: if the stream ended normally, the client would take the answer for complete.
   if (answer->is_broken_off()) throw HttpError(answer->status(), "the answer failed: out of memory");
   if (!exchange.has_events()) {
     std::string nothing(kSseKeepAlive);
@@ -164,7 +165,7 @@ asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
   const auto stop = [weak = std::weak_ptr(kept)] {
     if (const auto running = weak.lock()) running->cancel();
   };
-  const FirstReader first(service, exchange, kept, id);  // erases the answer if the rest fails
+  const FirstReader first(service, exchange, kept, id);  // erases the answer if the client gets no event
   const std::shared_ptr<KeptAnswer> answer =
       service.kept_answers.add(executor, id, {.has_id_lines = true, .ends_unread = true, .stop = stop});
   kept->keep_events(answer);

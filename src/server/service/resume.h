@@ -1,4 +1,5 @@
-// Answers that go on when their client disconnects. The client can later read the kept events, or the rest.
+// Answers that continue after their client has disconnected. The client can connect again and read all events
+// of the answer, or only those that it has not received.
 #pragma once
 
 #include <functional>
@@ -17,9 +18,9 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
 // Like send_kept() above, for an existing reader: begins with the first event that it has not received.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, KeptAnswer::Reader& reader);
 
-// Generates an answer that does not end with the client's connection. `generate` writes it to the exchange
-// that it is given. The header X-Nibble-Answer tells the client its id. A client that disconnects before the
-// header is sent ends the answer.
+// Generates an answer that does not end with the client's connection. `generate` writes the answer to the
+// exchange that is passed to it. The header X-Nibble-Answer tells the client the answer's id. If the client
+// disconnects before that header is sent, the answer ends.
 asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
                                        std::function<asio::awaitable<void>(Exchange&)> generate);
 

@@ -219,8 +219,8 @@ std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends answers at the request timeout. Returns the text that a stream sends. Throws HttpError (504) if no
-// token was generated.
+// Ends answers at the request timeout. Returns the text with which a stream ends. Throws HttpError (504) if
+// no token was generated.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());

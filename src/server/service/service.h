@@ -80,7 +80,8 @@ struct ChosenModel {
 // Returns the model of this name: one of the model's names, an adapter's name, or both as "MODEL:ADAPTER".
 // The tag ":latest" of Ollama's API may follow. Throws HttpError (404) for a model that is not served.
 ChosenModel find_model(const Service& service, const std::string& name);
-ChosenModel find_model(const Service& service, const GenerationParams& params);  // without a name: the model
+// Like find_model() above, for params.model. Returns the model without adapters if no name is given.
+ChosenModel find_model(const Service& service, const GenerationParams& params);
 // Returns the name of the model that the chosen adapter changes; empty without an adapter.
 std::string parent_of(const Service& service, const ChosenModel& model);
 
@@ -88,8 +89,8 @@ std::string parent_of(const Service& service, const ChosenModel& model);
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
-// Lowers max_tokens to the server's maximum and reports that as ignored; without max_tokens sets the maximum.
-// Sets the interval between the events of a stream.
+// Lowers a larger max_tokens to the server's maximum and adds the field to params.ignored; sets an absent
+// max_tokens to the maximum. Sets the interval between the events of a stream.
 void apply_options(const Service& service, GenerationParams& params);
 
 // Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.
@@ -123,8 +124,9 @@ struct TokenCounts {
 };
 
 // Generates `params.num_choices` answers per prompt. Returns nullopt if the client has disconnected; all
-// answers are then cancelled. After ServerOptions::request_timeout answers end as at max_tokens. Throws
-// HttpError if no answer has a token by then (504), if the engine fails, or if the server stops.
+// answers are then cancelled. After ServerOptions::request_timeout, answers end as if they had reached
+// max_tokens. Throws HttpError if no answer has a token by then (504), if the engine fails, or if the server
+// stops.
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,

@@ -1,4 +1,5 @@
-// LoRA adapters of experts: fused parameters and modules of their own, and the type of the merged experts.
+// LoRA adapters of experts: of all experts in one tensor, of single experts, and the type of the merged
+// experts.
 #include "formats/mxfp4.h"
 #include "tests/model/adapter/adapter_fixture.h"
 
@@ -8,7 +9,8 @@ namespace {
 TEST_F(Adapters, OfFusedExpertsHaveTheSumsOfPeft) {
   constexpr uint64_t kRank{4}, kAll{5 * kRank};
   // The parameters are gate_up_proj [5, 64, 192] and down_proj [5, 96, 64], as transformers has them, or with
-  // the last two extents exchanged; peft: einsum("o r e, e r i -> e i o"), or "-> e o i".
+  // the last two extents exchanged. PEFT computes einsum("o r e, e r i -> e i o"), or "-> e o i" if they are
+  // exchanged.
   for (const bool is_exchanged : {false, true}) {
     tensors_.clear();
     const std::string experts = "model.layers.1.mlp.experts";

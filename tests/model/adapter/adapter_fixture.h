@@ -26,7 +26,8 @@ using testing::Not;
 
 inline constexpr const char* kPrefix{"base_model.model."};
 
-// A matrix of random numbers of about 0.1, as a tensor, and its values after rounding to the dtype.
+// A matrix of random numbers between -0.125 and 0.125, as a tensor, and its values after rounding to the
+// dtype.
 struct Random {
   Random(const Shape& shape, DType dtype, uint64_t seed) : shape(shape) {
     values.resize(*num_elements(shape));
@@ -104,7 +105,8 @@ class Adapters : public testing::Test {
   std::shared_ptr<const Weights> merged(const Adapter& adapter, float scale = 1) {
     return merged_into(*base_, {{std::make_shared<const Adapter>(adapter), scale}});
   }
-  // Experts of all layers after conversion to float32, as a backend that runs every format gets them.
+  // Returns the model with the adapter merged, and with experts converted for a backend that runs every
+  // format. Experts in MXFP4 that the adapter does not change stay MXFP4.
   std::shared_ptr<const Weights> merged_experts(const Adapter& adapter, float scale = 1) {
     Weights weights = *merged(adapter, scale);
     decide_experts(weights, {.runs = [](Format) { return true; }, .backend = "test"}, pool_);
@@ -114,7 +116,7 @@ class Adapters : public testing::Test {
     const LayerWeights& of_layer = base_->layers[layer];
     return (matrix == AdaptedMatrix::kGateUp ? of_layer.gate_up : of_layer.down).matrix(expert);
   }
-  // Expects the update of an expert.
+  // Expects expert `expert` of layer 1 in `weights` to be that of the base model plus delta(row, col).
   void expect_expert(const Weights& weights, AdaptedMatrix matrix, int expert,
                      const std::function<double(size_t row, size_t col)>& delta) const {
     const LayerWeights& layer = weights.layers[1];

@@ -1,4 +1,4 @@
-// LoRA adapters that requests choose: they stay apart from the model.
+// LoRA adapters that requests choose: they are not merged into the model's weights.
 #include <limits>
 
 #include "model/adapter/request_adapter.h"

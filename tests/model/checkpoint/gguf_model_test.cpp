@@ -104,7 +104,7 @@ TEST(GgufModel, BlocksAreConvertedOnceAndReported) {
   EXPECT_EQ(num_reports, 0u);
 }
 
-// Compares experts and dense matrices row by row. For a backend that supports blocks, only the router is
+// Compares experts and dense matrices row by row. For a backend that reads ggml blocks, only the router is
 // converted.
 TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   const TestFolder folder;
@@ -151,8 +151,8 @@ TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   }
 }
 
-// Rows 2i and 2i + 1 of gate_up are gate i and up i. ggml_blocks_test.cpp tests the order of nibbles in
-// blocks.
+// Rows 2i and 2i + 1 of gate_up are row i of gate and row i of up. ggml_blocks_test.cpp tests the order of
+// the 4-bit codes in a block.
 TEST(GgufModel, GateAndUpAreEverySecondRow) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf");

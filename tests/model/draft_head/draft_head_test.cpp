@@ -40,7 +40,7 @@ std::string head_refusal(const char* spelling, const std::function<void(json&)>&
 }
 
 TEST(DraftHeadConfig, NamesLayersByWhatComesOutOfThemInEverySpelling) {
-  // The files have [1, 3, 4], [1, 2, 4] and, as the indices of the layers that follow, [2, 4, 5].
+  // The files contain [1, 3, 4], [1, 2, 4] and [2, 4, 5]. The third names the layer after each tapped one.
   EXPECT_EQ(parse_head(config_of("specforge")).taps, (std::array{1, 3, 4}));
   EXPECT_EQ(parse_head(config_of("modelopt")).taps, (std::array{1, 2, 4}));
   EXPECT_EQ(parse_head(config_of("speculators")).taps, (std::array{1, 3, 4}));

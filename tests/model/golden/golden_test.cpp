@@ -60,8 +60,8 @@ TEST(Golden, AnIndexOfSomethingElseIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-// There are two positions and a vocabulary of eight. At both positions tokens 0 to 4 are the likeliest, each
-// half as likely as the token before it.
+// There are two positions and a vocabulary of eight. At both positions tokens 0 to 4 are the likeliest. Their
+// log-probabilities are 1 apart.
 class CompareWithGolden : public testing::Test {
  protected:
   CompareWithGolden() {
@@ -139,13 +139,13 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
 
 TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExpert) {
   std::swap(logits[1], logits[2]);
-  // a margin of 1 is two standard deviations: 2 * 0.023 positions are expected to choose another expert
+  // A margin of 1 is two standard deviations: 2 * 0.023 positions are expected to choose another expert.
   tolerance.margin_error = 0.5;
   EXPECT_EQ(difference().num_positions_wrong, 1);
   EXPECT_EQ(difference().most_positions_wrong, 0);
   EXPECT_FALSE(is_within(difference(), tolerance));
-  // each of two positions is wrong with probability 0.159: 0.318 expected, 2.01 with three standard
-  // deviations more
+  // A margin of 1 is now one standard deviation: each of two positions chooses another expert with
+  // probability 0.159. The limit is the expected 0.318 plus three standard deviations, 3 sqrt(0.318): 2.01.
   tolerance.margin_error = 1;
   EXPECT_EQ(difference().most_positions_wrong, 2);
   EXPECT_TRUE(is_within(difference(), tolerance));
@@ -202,19 +202,20 @@ TEST_F(ComparePositions, TheSameIsWithin) {
 }
 
 TEST_F(ComparePositions, EveryRowIsHeldToTheTolerance) {
-  logits[7] += 6;  // the row has length 3 sqrt(140)
+  logits[7] += 6;  // the norm of the row is 3 sqrt(140)
   EXPECT_NEAR(positions().relative_l2, 2 / std::sqrt(140), 1e-12);
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
 TEST_F(ComparePositions, ANearTieMayBeDecidedOtherwiseAsOftenAsIsToBeExpected) {
   logits[7] += 6;
-  // Probability 1/2: 0.5 other experts are expected; with three standard deviations more this is 2.
+  // A margin of 0 gives another expert with probability 1/2. The limit is the expected 0.5 positions plus
+  // three standard deviations, 3 sqrt(0.5): 2.62, rounded down.
   golden.router_margin[0] = 0;
   EXPECT_EQ(positions().num_other_experts, 1);
   EXPECT_EQ(positions().most_other_experts, 2);
   EXPECT_TRUE(is_within(positions(), tolerance));
-  golden.router_margin[0] = 0.499f;  // 0.001 other experts are expected
+  golden.router_margin[0] = 0.499f;  // 0.001 positions with another expert are expected
   EXPECT_EQ(positions().most_other_experts, 0);
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
@@ -261,9 +262,9 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// vectors() returns the number of vectors per layer whose rounding to int8 explains a tolerance. In units of
-// (2^-8 / 3)^2, the squared error of a layer is 25 for the BF16 cache plus 32 per vector. The experts round
-// two vectors; attention's output is one. qkv counts as two: its input is one, and the resulting errors of
+// vectors() computes from a tolerance how many vectors per layer are rounded to int8. The squared error of a
+// layer, in units of (2^-8 / 3)^2, is 25 for the BF16 cache plus 32 per vector. The experts round two
+// vectors; attention's output is one. qkv counts as two: its input is one, and the resulting errors of
 // queries and of keys count as half a vector each. The unembedding's input is rounded once in 8 layers, so it
 // counts as 1 / 8.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
@@ -299,8 +300,9 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// Squared errors in units of (2^-8 / 3)^2: 25 for the cache, 6 for six roundings to bfloat16, and 16^2
-// (MXFP8) or 64^2 (MXFP4) for each of two vectors.
+// The squared error of a layer, in units of (2^-8 / 3)^2, is 25 for the BF16 cache plus 6 for six roundings
+// to BF16. The experts also round two vectors: their input, and the activations between up and down. Each
+// adds 16^2 (MXFP8) or 64^2 (MXFP4), because the largest error of a number is 2^-4 or 2^-2.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

@@ -65,8 +65,8 @@ TEST(ExpertLoad, OfOneRankIsThatOfAllExperts) {
   }
 }
 
-// One token hits 2, 3 or 4 of its 4 experts on the fuller of two ranks, 2.75 on average. The probabilities
-// were computed by hand.
+// One token chooses 4 experts on two ranks. The rank that has more of them has 2, 3 or 4, on average 2.74.
+// The probabilities were derived by hand.
 TEST(ExpertLoad, OfOneTokenIsWorkedOutByHand) {
   const auto choose = [](double n, int k) {
     double ways = 1;

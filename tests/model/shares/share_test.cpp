@@ -1,4 +1,5 @@
-// Tests the shares of a model among ranks: joined together, they are the whole model, byte for byte.
+// Tests how a model is divided among ranks: joined together, the shares of all ranks are the whole model,
+// byte for byte.
 #include "model/shares/share.h"
 
 #include <gtest/gtest.h>
@@ -102,8 +103,8 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
       (Parts{96, 32}));
 }
 
-// Copies every rank's pieces to the places of their slice, and returns the result. Each element must occur
-// exactly once.
+// Puts the pieces of all ranks back where their slices lie in the matrices, and returns the result. Together
+// the pieces must have as many bytes as the matrices.
 std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize size, int rows, int cols,
                               int num_matrices, const std::vector<MatrixSlice>& slices) {
   const auto bytes_of = [&](int num_cols) {
@@ -208,8 +209,9 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
   }
 }
 
-// With its own sequences a rank has all of attention, including the bias. The rank has the same part of the
-// other weights as with a share of the heads, for any number of ranks.
+// With AttentionSplit::kSequences, each rank has all weights of attention, including the bias. The other
+// weights are divided among the ranks as they are if attention is divided by heads. Both hold for any number
+// of ranks.
 TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
   Config config = config_with(8, 2, 640, 200);
   config.num_experts = 11;
