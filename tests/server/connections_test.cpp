@@ -145,7 +145,7 @@ TEST(Connections, AnswersThatCanNeverBeGivenAreRefusedBeforeTheirPromptsAreToken
     prompts += std::string(i > 0 ? "," : "") + "\"" + std::string(100, 'a') + "\"";
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + "]}"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the request needs 1000 answers at once")));
-  // The last prompt alone would be refused if it was read.
+  // The empty prompt would be refused too, but the number of answers is checked before any prompt is read.
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + ", \"\"]}"), HasSubstr("1001 answers at once"));
 }
 

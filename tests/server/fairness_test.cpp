@@ -47,7 +47,7 @@ TEST(ServerFairness, RequestsOfALowerPriorityNumberAreRunFirst) {
   running.backend.gate.release(2);
   EXPECT_THAT(first.read(), HasSubstr("\"text\":\"!\""));
   EXPECT_THAT(sooner.read(), HasSubstr("\"text\":\"!\""));
-  running.wait_for_step(3);  // the step of the earlier request, which has no answer yet
+  running.wait_for_step(3);  // the step of `later`, which was sent before `sooner` but is answered after it
   running.backend.gate.release();
   EXPECT_THAT(later.read(), HasSubstr("\"text\":\"!\""));
 }

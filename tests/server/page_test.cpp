@@ -97,7 +97,8 @@ TEST(Page, OnlyTheSandboxMayEvaluateTextAndItMayLoadNothing) {
       value_of(page_answer(server, "GET /page/tools/sandbox.html"), "Content-Security-Policy"),
       "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
       "base-uri 'none'; form-action 'none'; frame-ancestors 'self'");
-  // Its script is part of it: the server refuses requests of an opaque origin.
+  // The script is inline. The sandbox could not load it from the server, because its origin is opaque and the
+  // server refuses requests from an opaque origin.
   EXPECT_THAT(body_of(page_answer(server, "GET /page/tools/sandbox.html")),
               AllOf(HasSubstr("new Worker("), Not(HasSubstr("src="))));
 }
@@ -141,7 +142,8 @@ TEST(Page, IsSentAgainAfterARestartWithOtherMcpServers) {
               StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(page_answer(calling, "GET /", kAsBrowser + "If-None-Match: " + after + "\r\n"),
               StartsWith("HTTP/1.1 304 "));
-  // worker.js knows the hash, and accepts a tag that begins with it.
+  // worker.js contains the hash of each file, and accepts any ETag that begins with that hash. The MCP
+  // servers may therefore only append to the ETag.
   EXPECT_THAT(after, StartsWith(before.substr(0, before.size() - 1)));
 }
 

@@ -69,7 +69,7 @@ TEST_F(ParsePoolOfTwo, TheShortestRunsFirstAndNowAndThenTheOldest) {
   for (int i = 0; i < 10; ++i) add(100'000 - static_cast<size_t>(i), i);
   gate_.release(1);  // ends one of the two jobs; the other thread stays occupied
   wait_for(10);
-  // Five jobs run by size, then the oldest job, because it is the eighth job taken.
+  // Every eighth job taken is the oldest one that waits: here job 0, after two gated jobs and five others.
   EXPECT_EQ(order_, std::vector({9, 8, 7, 6, 5, 0, 4, 3, 2, 1}));
   gate_.release(1);
 }

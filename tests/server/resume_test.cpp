@@ -1,4 +1,4 @@
-// Tests over sockets that an answer can be read on after a lost connection.
+// Tests over sockets that a client can resume reading an answer after its connection was lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -34,7 +34,8 @@ TEST(Server, EndsInTheMiddleOfEverything) {
     connections.back()->post("/v1/completions",
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
   }
-  // Without a running step, the server may have nothing to wait for.
+  // Wait until a step runs. Otherwise the signal may arrive before any request, and the server has no
+  // answer to cancel.
   running.wait_for_step(1);
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
@@ -63,7 +64,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   EXPECT_EQ(running.end, ServerEnd::kComplete);
 }
 
-// Each test runs in its own process. The process exits in the middle of its work.
+// Tests in which the server ends its process while it still works. EXPECT_EXIT runs each in a new process.
 class EndOfTheProcess : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

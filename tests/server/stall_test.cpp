@@ -96,11 +96,11 @@ TEST(Server, EndsWithAnErrorForEveryRequestWhereTheDeviceIsLost) {
   });
   running.backend.is_gated = true;
   std::vector<std::unique_ptr<Connection>> connections;
-  for (int n = 0; n < 20; ++n) {  // more requests than run at the same time
+  for (int n = 0; n < 20; ++n) {  // more requests than the engine runs at the same time
     connections.push_back(std::make_unique<Connection>(running.server.port()));
     connections.back()->post("/v1/completions", R"({"prompt": "abc"})");
   }
-  // The server's own count is read: the engine updates its counts only between steps.
+  // Wait for the server's own count, because the engine does not update its counts while a step is blocked.
   test::wait_until([&] { return get(running, "/load").find(R"({"server_load":20})") != std::string::npos; });
   running.open_gate();
   for (const auto& connection : connections)

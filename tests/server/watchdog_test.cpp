@@ -18,9 +18,9 @@ using test::any_port;
 using test::Connection;
 using testing::StartsWith;
 
-// The service manager's socket. NOTIFY_SOCKET has its name during this object's lifetime. At a watchdog
-// interval of 50 ms every message can be read: the kernel keeps 11, and the server drops a message if there
-// is no room for it for 200 ms.
+// The service manager's socket. NOTIFY_SOCKET has its name during this object's lifetime. With a watchdog
+// time of 50 ms no message is lost: Linux queues 11 unread messages, and the server drops a message only if
+// the queue stays full for 200 ms.
 class ServiceManager {
  public:
   ServiceManager() : handle_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {

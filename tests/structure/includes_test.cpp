@@ -24,7 +24,8 @@ struct Folder {
   std::string_view path;
   int floor;
 };
-// The interface of backends is one level below the backends, so that the reference can implement it too.
+// "backend" holds the interface that backends implement. It is one floor below all backends, one of which,
+// "reference", is outside of src/backend/.
 constexpr Folder kFolders[] = {
     {"core", 0},                                                                //
     {"formats", 1},     {"text", 1},                                            //
@@ -73,14 +74,14 @@ constexpr Room kRooms[] = {
     {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
-    // The configuration and the reports of serve are rooms of their own.
+    // cli/serve is above the rooms of cli/* because it includes two of them: config_file and serve_facts.
     {"cli/serve", 4},
     {"cli/program", 5},
     {"cli/main", 6},
-    // Kernels lie in rooms by operation, above what they share: instructions, layouts of weights and
-    // activations, the chip, and pipelines. Other operations may include the arguments and launch functions
-    // (args.h) of an operation, but not its kernels, except the device code of routing, which the experts'
-    // kernels use. The host's part of a step is above the kernels.
+    // Each operation has a room for its kernels. Below the kernels is the code that they share: instructions,
+    // layouts of weights and activations, the chip, and pipelines. An operation may include the args.h of
+    // another operation (arguments and launch functions), but not its kernels. The exception is route/, whose
+    // device code the experts' kernels use. Above the kernels is the host code of a step.
     {"backend/cuda/ptx/", 0},
     {"backend/cuda/layout/", 1},
     {"backend/cuda/cuda_options", 2},
@@ -118,9 +119,9 @@ constexpr Room kRooms[] = {
     {"backend/cuda/backend_of_ranks", 17},
     {"backend/cuda/cuda_backend", 18},
     {"backend/cuda/tune/", 19},  //
-    // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
-    // Compilers of several languages, and the matcher that runs programs for masks, do not include each
-    // other.
+    // A compiled grammar is a program whose steps run automata. The automata use the kinds of characters in
+    // vocabulary/. languages/ compiles grammars to programs; matching/ runs programs to find the masks of
+    // allowed tokens. These two rooms do not include each other.
     {"grammar/limits", 0},       //
     {"grammar/vocabulary/", 1},  //
     {"grammar/automata/", 2},    //
@@ -134,8 +135,8 @@ constexpr Room kRooms[] = {
     {"model/draft_head/", 1},
     {"model/golden/", 1},
     {"model/shares/", 1},  //
-    // http has no code of OpenAI's API, api has no code of an engine, and the table of routes names every
-    // endpoint.
+    // http/ knows no API, and api/ knows no engine. server/routes is above endpoints/, because its table
+    // names every endpoint.
     {"server/http/", 0},
     {"server/page/", 0},
     {"server/api/", 1},
@@ -146,9 +147,10 @@ constexpr Room kRooms[] = {
     {"server/signals", 1},
     {"server/routes", 4},
     {"server/server", 5},  //
-    // First, the machine is described, backends are listed, and the model's files are found and opened. The
-    // resolved settings hold the values of flags. Settings and model give the plan: the share of a node,
-    // formats, memory, capacity. Then the backend is loaded; drafters, one of which is a second model, last.
+    // The levels follow the order of a start. Level 0 describes the machine, lists the backends, and finds
+    // and opens the model's files. Level 1 holds the resolved values of flags. Level 2 derives the plan from
+    // settings and model: the share of a node, formats, memory, capacity. Level 3 loads the backend, then the
+    // drafters, one of which may be a second model.
     {"setup/backend/", 0},
     {"setup/machine/", 0},
     {"setup/model/", 0},     //
@@ -156,8 +158,8 @@ constexpr Room kRooms[] = {
     {"setup/plan/", 2},      //
     {"setup/start/", 3},     //
     {"setup/commit", 0},     // generated
-    // First, number formats, tokens and facts of the system; then the console, to which failed checks write.
-    // Logs and settings need text and errors, and mapped files need nearly all of these.
+    // errors/ is above console/, because a failed check writes to the console. program/ (logs and settings)
+    // needs text/ and errors/. files/ (mapped files) needs nearly all other rooms.
     {"core/numbers/", 0},
     {"core/system/", 0},
     {"core/tokens/", 0},   //
@@ -396,7 +398,7 @@ void add_includes(Stems& stems, const std::string& file, std::istream& text) {
     if (stem_of(target) != stem) stems[stem].emplace(stem_of(target));
 }
 
-// Follows includes depth first. Finds a circle if an include leads back to a stem of its own path.
+// Follows includes depth first. An include of a stem that is on the current path closes a circle.
 class CircleSearch {
  public:
   explicit CircleSearch(const Stems& stems) : stems_(stems) {

@@ -1,6 +1,6 @@
 // Enforces the direction of imports among the page's scripts: a script imports from its own room and from
-// rooms of a lower level, each import names a file, and no script imports itself through others. Types in
-// comments count: a reader of the script has to know them too.
+// rooms of a lower level, each import names a file, and no script imports itself through others. An import of
+// a type in a comment (JSDoc) counts as an import, because a reader of the script has to know that type too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -185,7 +185,7 @@ std::vector<FunctionText> functions_of(std::string_view source) {
   blank_directives(code);
   const std::string_view view = code;
   std::vector<FunctionText> functions;
-  size_t first = 0;  // start of the text before the next brace
+  size_t first = 0;  // start of the declaration to which the next brace belongs
   for (size_t i = 0; i < view.size(); ++i) {
     if (view[i] == ';' || view[i] == '}') first = i + 1;
     if (view[i] == ':' && view.substr(0, i).ends_with("public")) first = i + 1;
@@ -199,7 +199,7 @@ std::vector<FunctionText> functions_of(std::string_view source) {
     }
     const size_t end = end_of_braces(view, i);
     const auto parameters = parameters_of(head);
-    if (!parameters) {  // data
+    if (!parameters) {  // not a function: the initialiser of a variable
       i = end - 1;
     } else if (initialises_member(head, *parameters)) {
       i = end - 1;

@@ -10,7 +10,8 @@
 
 namespace nibble::cli {
 
-// An answer in the form that the next turn repeats: a chat's content, or a completion's token ids.
+// The part of an answer that the prompt of the next turn contains: a chat's content, or a completion's token
+// ids.
 struct AnswerText {
   std::string content;
   std::vector<int64_t> tokens;
@@ -23,8 +24,8 @@ class BenchConversation {
 
   bool has_next() const { return num_sent_ < workload_->num_turns; }
   // Returns the body of the next request: streamed, with usage, and with ignore_eos, so that servers which
-  // support it generate exactly max_tokens. The prompt is token ids for a completion. For a chat it is words
-  // of one token each in gpt-oss's vocabulary, plus the chat template.
+  // support it generate exactly max_tokens. The prompt of a completion is token ids. The prompt of a chat is
+  // words, each of which is one token in gpt-oss's vocabulary; the server's chat template adds more tokens.
   Json next_body();
   // Throws InputError if the next turn cannot repeat the answer.
   void add_answer(const AnswerText& answer);

@@ -7,9 +7,9 @@
 
 namespace nibble::cli {
 
-// With `num_clients` (closed loop), each client sends its next request after its last answer. With `rate`
-// (open loop), requests arrive at this rate, even while others run. With neither, a trace states when each
-// request arrives.
+// With `num_clients` (closed loop), each client waits for the answer to its request before it sends the next
+// request. With `rate` (open loop), requests arrive at this rate, even while others run. With neither, a
+// trace states when each request arrives.
 struct BenchLoad {
   std::optional<int> num_clients{};
   std::optional<double> rate{};  // requests per second

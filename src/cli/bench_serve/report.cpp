@@ -50,8 +50,8 @@ Json errors_json(const LoadSummary& summary) {
   return errors;
 }
 
-// Lists the requests in the order of their answers. `sent_ms` counts from the first request sent; all other
-// times count from the sending of their own request.
+// Lists the requests in the order in which their answers ended. `sent_ms` is the time since the first request
+// of the load was sent. All other times of a request are times since this request was sent.
 Json requests_json(const std::vector<TimedAnswer>& answers) {
   const auto by_sent = [](const TimedAnswer& one, const TimedAnswer& other) { return one.sent < other.sent; };
   const double start = std::ranges::min_element(answers, by_sent)->sent;

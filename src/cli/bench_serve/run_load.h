@@ -16,7 +16,8 @@ namespace nibble::cli {
 std::string path_of(BenchApi api);  // relative to the endpoint's base: "/completions"
 
 struct Arrivals {
-  // Number of clients that send their next request after an answer. nullopt: requests start at `times`.
+  // Number of clients. Each client waits for its answer before it sends the next request. nullopt:
+  // conversations start at `times`.
   std::optional<int> num_clients{};
   std::vector<double> times{};  // seconds from the start, one per conversation
 };
@@ -25,7 +26,7 @@ struct RequestLoad {
   BenchApi api;
   int count{0};  // number of conversations
   Arrivals arrivals{};
-  double min_seconds{0};  // clients begin more than `count` conversations until this time has passed
+  double min_seconds{0};  // until this time has passed, clients begin conversations even beyond `count`
   double timeout_seconds{600};
   std::function<BenchConversation(int)>
       conversation_of{};  // called with index i right before conversation i begins

@@ -11,7 +11,7 @@
 namespace nibble::cli {
 
 struct Slo {
-  std::map<std::string, double> limits;  // seconds, by the time's name: ttft, tpot, e2e
+  std::map<std::string, double> limits;  // ["ttft", "tpot" or "e2e"], in seconds
 
   // A failed answer does not meet the SLO. An answer of one token has no TPOT and meets any limit on TPOT.
   bool is_met_by(const TimedAnswer& answer) const;
@@ -21,7 +21,7 @@ Slo read_slo(std::string_view text, std::string_view origin);
 
 double share_within(const Slo& slo, std::span<const TimedAnswer> answers);  // needs at least one answer
 
-// Share of requests that must meet the SLO in a load that holds it ("at p99").
+// The SLO holds in a load if at least this share of the requests meets it. Reports call this "at p99".
 inline constexpr double kHoldingShare{0.99};
 
 }  // namespace nibble::cli

@@ -22,9 +22,9 @@ struct Workload {
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
   std::vector<TraceRequest> trace{};  // replaces the two lengths; requests are used in order, repeatedly
-  int num_prefix_tokens{0};           // shared tokens before the own tokens of each prompt
-  int num_prefixes{1};
-  int num_turns{1};  // requests per conversation
+  int num_prefix_tokens{0};           // length of the prefix that conversations share
+  int num_prefixes{1};                // each conversation begins with one of these prefixes
+  int num_turns{1};                   // requests per conversation
   int vocab_size{kTextTokens};
   double temperature{1};
   uint64_t seed{0};

@@ -65,7 +65,8 @@ States states_by_operation(Backend& backend, const BackendOptions& room, std::ve
   std::vector<float> stream;  // residual stream before the current operation
   for (TracedResult& result : backend.trace({{&run, 1}, /*want_logits=*/true})) {
     if (is_residual(result.operation)) {
-      // now `values` is the stream before the operation; empty for the first operation
+      // After the swap, `stream` is the stream after this operation, and `result.values` the stream before
+      // it (empty for the first operation). The difference is what the operation added.
       std::swap(stream, result.values);
       if (result.values.empty()) result.values.resize(stream.size());
       std::ranges::transform(stream, result.values.begin(), result.values.begin(), std::minus<>());

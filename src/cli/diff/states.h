@@ -12,8 +12,9 @@
 
 namespace nibble::cli {
 
-// The result of one operation, [number of tokens, width]. For "project" and "experts", the values that the
-// operation adds to the residual stream: an error in them would look small in the stream itself.
+// The result of one operation, [number of tokens, width]. For "project" and "experts", only the values that
+// the operation adds to the residual stream. In the stream, which is a sum over all earlier operations, an
+// error in them would look small.
 struct State {
   std::string name;  // "embed", "layer 3 qkv", "layer 3 output", "unembed"
   std::vector<float> values;

@@ -22,8 +22,9 @@ void DraftConfig::add(const std::string& flag, const json& members) {
 
 std::string DraftConfig::flags() const { return fmt::format("{}", fmt::join(flags_, ", ")); }
 
-// Returns the JSON. SGLang's --speculative-num-draft-tokens counts the drafts plus the token before them. For
-// chains, SGLang ignores this flag if the number of steps is given.
+// Returns the JSON. SGLang's --speculative-num-draft-tokens is the number of drafted tokens plus 1, for the
+// token that they follow. If drafts form a chain, not a tree, SGLang ignores this flag where the number of
+// steps is set.
 std::string DraftConfig::text() const {
   const bool is_ngram = config_.value("method", json()) == "ngram";
   const bool is_tree = config_.value("topk", json(1)) != json(1);

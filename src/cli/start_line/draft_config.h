@@ -10,7 +10,8 @@ namespace nibble::cli {
 
 class DraftConfig {
  public:
-  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: a flag that flags() then lists
+  // Adds members to the JSON. `flag`: the flag that sets them; flags() lists it.
+  void add(const std::string& flag, const nlohmann::json& members);
   bool empty() const { return flags_.empty(); }
   std::string flags() const;  // all flags passed to add(): "--speculative-algorithm, --speculative-num-steps"
   std::string text() const;

@@ -14,7 +14,7 @@ enum class Takes {  // kind of a flag's value; the same in all rows of a flag
   kSeveral,  // values up to the next flag
   kCount,    // a number, in vLLM also as 32k (32,000) or 32K (32,768)
   kList,     // a JSON list of texts, or texts separated by commas
-  kAllGpus,  // a number: 1, or the value of --tensor-parallel-size
+  kAllGpus,  // number of GPUs: 1, or all (the value of --tensor-parallel-size)
 };
 
 enum class Fate {
@@ -33,9 +33,11 @@ struct StartFlag {
   // row that applies is used. A row for all values does not apply if nibble's command has the flag.
   std::string_view values;
   Fate fate;
-  std::string_view
-      here;  // "--kv-dtype fp8", or "--context {}" where {} is the value; kDraft: "method=eagle3" or "model"
-  // for kMapped and kDraft: how nibble differs from the other engine; empty if it does not differ
+  // kMapped, and kOwn with another spelling: nibble's flag, "--kv-dtype fp8", or "--context {}" where {}
+  // stands for the given value. kDraft: a member of the JSON, "method=eagle3", or "model", whose value is the
+  // given value. kUnneeded and kRefused: the reason.
+  std::string_view here;
+  // kMapped and kDraft: how nibble differs from the other engine; empty if it does not differ
   std::string_view why{};
 };
 

@@ -149,7 +149,8 @@ class Translation {
     const Takes takes = row ? row->takes : Takes::kNothing;
     const bool takes_one = flag.option ? flag.option->get_expected_max() > 0
                                        : takes != Takes::kNothing && takes != Takes::kMaybe;
-    // If no model is known yet, the second word after nibble's own --served-model-name is the model.
+    // In "serve --served-model-name NAME MODEL", the second word after the flag is the model. So a flag that
+    // nibble has too takes more than one value only if the model is already known.
     const bool takes_more = takes == Takes::kSeveral && (has_model_ || !flag.option);
     const auto may_follow = [&](const std::string& text) {
       if (takes == Takes::kMaybe) return matches_one(row->values, text);
@@ -184,7 +185,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      // kValue: the parser reads the flag unchanged
+      // No conversion is needed for kValue: the flag is kept as it is.
       if (row.here.empty()) return flag.option && row.takes != Takes::kValue;
       return has(first_word(row.here));
     }
@@ -201,7 +202,8 @@ class Translation {
   void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      // The table maps this value to a flag that the command lacks. Leave it to the parser, which reports it.
+      // The table maps this value to a flag that the command lacks. Keep the other engine's flag: the parser
+      // reports that it is unknown.
       if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
@@ -283,7 +285,8 @@ class Translation {
   size_t next_{0};
   bool has_model_{false}, has_draft_flag_{false};
   DraftConfig drafts_;
-  std::vector<std::pair<std::string, std::string>> sizes_of_experts_;  // flags of kAllGpus, and values
+  // Flags that take Takes::kAllGpus, as typed, each with its value.
+  std::vector<std::pair<std::string, std::string>> sizes_of_experts_;
   StartLine line_;
   Texts refusals_;
 };

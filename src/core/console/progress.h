@@ -1,4 +1,5 @@
-// Progress of long tasks: working code calls a ReportProgress, and its caller decides how to show it.
+// Progress of long tasks. A task calls the ReportProgress that its caller passed, so the caller decides how
+// progress is shown.
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ class Descriptor {
   int fd_;
 };
 
-// All files that are copied into memory (kRead). release_pages() gets only an address, and finds its file
-// here. The list is global, because weights are views of memory that know no file.
+// All files that are copied into memory (kRead). release_pages() gets only an address, and looks up the file
+// here. The list is global, because a weight is a view of memory and does not know the file it was read from.
 struct CopiedFile {
   std::span<const std::byte> bytes;
   int descriptor;
@@ -73,7 +73,7 @@ void replace_by_file(const CopiedFile& copy, std::span<const std::byte> pages) {
   if (!pages.empty()) ::mmap(at, pages.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, copy.descriptor, offset);
 }
 
-// Returns 0, or the error number; EIO also if the file has ended.
+// Returns 0, or the error number: that of pread(), or EIO if the file ends before `to` is full.
 int read_part(int descriptor, std::span<std::byte> to, size_t offset) {
   while (!to.empty()) {
     const ssize_t count = ::pread(descriptor, to.data(), to.size(), static_cast<off_t>(offset));
@@ -85,7 +85,8 @@ int read_part(int descriptor, std::span<std::byte> to, size_t offset) {
   return 0;
 }
 
-// Reads the file with all threads; each thread reads part after part.
+// Reads the file with all threads. Each free thread reads the next part of 16 MB. Returns 0, or the error
+// number of a failed read.
 int read_all(int descriptor, std::span<std::byte> to, const ReportProgress& report) {
   constexpr size_t kPart{size_t{16} << 20};
   const size_t num_parts = (to.size() + kPart - 1) / kPart;

@@ -1,4 +1,4 @@
-// A map of limited size that keeps the values used last.
+// A map of limited size that keeps the most recently used values.
 #pragma once
 
 #include <algorithm>

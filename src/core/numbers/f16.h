@@ -27,7 +27,8 @@ inline F16 to_f16(float x) {
   if (magnitude > 0x7F800000u) return with_sign(0x7E00u);
   // 65520 is halfway between the largest half (65504) and the next multiple of 32: it rounds up to infinity.
   if (magnitude >= 0x477FF000u) return with_sign(0x7C00u);
-  // Subnormal half: adding 1/2 rounds to a multiple of 2^-24, whose number is in the low bits of the sum.
+  // Subnormal half, a multiple of 2^-24. Adding 1/2 rounds to such a multiple: float32 values from 1/2 to 1
+  // are 2^-24 apart. The low bits of the sum are then the multiple, counted in units of 2^-24.
   if (magnitude < 0x38800000u) {
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f));

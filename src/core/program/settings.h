@@ -1,6 +1,6 @@
 // One table defines the flags, the NIBBLE_* variables and --help. A new setting is a member of Settings,
-// whose initial value is the default, and a row of the table in settings.cpp. setup/start/resolve.h turns the
-// settings that run a model into typed values.
+// whose initial value is the default, and a row of the table in settings.cpp. Commands that run a model
+// convert the texts and numbers of Settings to typed values with setup/start/resolve.h.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,8 @@
 
 namespace nibble {
 
-// Folder in which Linux shows the groups (tests use another one), and the group of this process in it.
+// `root`: folder that contains the control groups, /sys/fs/cgroup except in tests. `own`: path of this
+// process's group below `root`.
 struct CgroupPlace {
   std::filesystem::path root, own;
 };

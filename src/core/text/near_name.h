@@ -8,9 +8,9 @@
 
 namespace nibble {
 
-// Returns the name that `name` most probably misspells, among `names`: the one with the smallest number of
-// slips (a letter inserted, deleted, replaced, or swapped with the next), if that is at most a third of its
-// letters. Returns nullopt if no name is that near.
+// Returns the one of `names` that `name` most probably misspells: the one with the fewest slips (a letter
+// inserted, deleted, replaced, or swapped with the next). Returns nullopt if every one has more slips than a
+// third of the letters of `name`.
 std::optional<std::string> near_name(std::string_view name, const std::vector<std::string>& names);
 
 // Returns the end of a sentence about an unknown name: ": did you mean NAME?", or "." if no name is near.

@@ -1,4 +1,5 @@
-// Names the calling thread for `top -H`, perf and measurements by /proc. The kernel keeps 15 characters.
+// Names the calling thread, for `top -H`, perf and tools that read /proc. Linux refuses a name of more than
+// 15 characters.
 #pragma once
 
 #include <pthread.h>

@@ -83,7 +83,9 @@ void ThreadPool::work(int thread) {
   name_thread("compute");
   while (true) {
     const uint64_t seen = run_items(thread);
-    if (is_ending_.load(std::memory_order_relaxed)) return;  // the destructor sets it before it changes next_
+    // Relaxed order is enough: the destructor sets is_ending_ before it changes next_. A thread that misses
+    // the flag here also misses the change, so await_change() returns and the thread reads the flag again.
+    if (is_ending_.load(std::memory_order_relaxed)) return;
     await_change(next_, seen);
   }
 }

@@ -91,7 +91,8 @@ TEST(AnthropicRequest, WhatCanNotBeReadIsRefused) {
               HasSubstr("request.tool_choice must be auto or none if no tool is offered"));
 }
 
-// A message with its blocks, and the types of the events that stream it.
+// An answer as one message, and the types of the events that stream the same message. Consecutive events of
+// one type are listed once.
 struct Told {
   Json message;
   std::string types;

@@ -94,7 +94,8 @@ TEST(ChatAnswer, DeltasOfSeveralTokensAddUpToTheSameAnswer) {
     EXPECT_EQ(client.num_content_tokens, answer.content_tokens().size());
     return num;
   };
-  EXPECT_LE(num_deltas(1000), 5u);  // the first delta, the rest of the reasoning, the content, the call
+  // The first delta is sent at once. The rest of the reasoning, the content and the call follow at the end.
+  EXPECT_LE(num_deltas(1000), 5u);
   EXPECT_LT(num_deltas(1000), num_deltas(4));
   EXPECT_LT(num_deltas(4), num_deltas(1));
 }
@@ -303,7 +304,8 @@ TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
   EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
 }
 
-// Feeds random tokens with many control tokens, as a broken model would write.
+// Replaces, inserts and removes tokens of a well-formed answer, as a broken model might. Half of the new
+// tokens are control tokens.
 TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
   const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
   const std::vector<TokenId> control = tiny().encode(

@@ -396,7 +396,8 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
   EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
-  // The response format has no effect here: agents send the format of their last answer with every turn.
+  // The response format does not change which tools may be called: agents send the format of their final
+  // answer in every turn.
   EXPECT_EQ(callable(R"("required", "response_format": {"type": "json_object"})"), "!fg");
   const ChatRequest older =
       read_chat(R"("functions": [{"name": "f"}, {"name": "g"}], "function_call": {"name": "g"})");

@@ -20,7 +20,7 @@ ToolResult result_of(const harmony::Chat& chat, const GenerationParams& params) 
   return {chat.messages.back().text, params.ignored.text()};
 }
 
-// Returns a tool result with these parts.
+// Each function sends a tool result with the given content through one API, and returns what the API read.
 ToolResult result_in_chat(const std::string& content) {
   const ChatRequest request = read_chat_request(
       R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 
 struct Heard {
-  std::vector<std::string> types;  // consecutive deltas count once
+  std::vector<std::string> types;  // of the events; consecutive events of one type are listed once
   Json items;
 };
 Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {},

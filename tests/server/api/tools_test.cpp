@@ -17,8 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The tools that a request offers, in each API. A function is {"name", "description", "parameters",
-// "strict"}.
+// What an API reads from a request with tools. ApiRow::offer sends the same `functions` through one API, each
+// as JSON with the members "name", "description", "parameters" and "strict".
 struct Offer {
   std::vector<OfferedTool> offered;
   std::vector<harmony::Tool> shown;
