@@ -32,7 +32,7 @@ struct ForwardArgs {
   std::function<void(int layer, View<const float, 2> x)> tap{};
   // Set if the weights are one rank's share. Then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
-  std::span<const RequestAdapter> adapters{};  // in split order; of Run::adapter
+  std::span<const RequestAdapter> adapters{};  // indexed by Run::adapter; in split order
 };
 void forward(const ForwardArgs& args);  // throws StepCut once machine.is_stopped()
 

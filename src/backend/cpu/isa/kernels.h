@@ -38,7 +38,7 @@ struct DotArgs {
   const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
+  ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
 using DotKernel = void (*)(const DotArgs&);
 
@@ -82,7 +82,7 @@ struct StripArgs {
   const Q8Block* const* x;  // [num_tokens]: pointers to rows of cols / 32 blocks
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
+  ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
 using StripKernel = void (*)(const StripArgs&);
 
