@@ -123,8 +123,8 @@ class Backend {
   // thread that launches steps.
   virtual std::vector<KernelLaunches> launches() const { return {}; }
   // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
-  // tables cover the positions, that no two runs write the same page, and that rows do not exceed
-  // max_batch_tokens. A token gets the same bits alone and in any batch.
+  // tables cover the positions, that no two runs write the same page, and that the batch has at most
+  // max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
   // Returns whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }

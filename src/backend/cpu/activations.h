@@ -13,7 +13,7 @@ namespace nibble::cpu {
 // Number of rows that a work item multiplies by its panel of weights at a time. As int8 (20b: 0.25 MB), the
 // activations of these rows stay in L2.
 inline constexpr int kTokenBlock{64};
-inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
+inline constexpr int kOutputRows{24};  // maximum number of output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.
 inline constexpr int kParts{256};
 

@@ -19,7 +19,7 @@ namespace nibble::cpu {
 
 struct ForwardArgs {
   const Machine& machine;
-  const PackedModel& packed;  // the matrices in strips, which take int8 activations
+  const PackedModel& packed;  // the weights; matrices in strips take int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;
   std::span<const int> outputs;  // indices of the rows whose logits are needed
