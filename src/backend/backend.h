@@ -52,8 +52,8 @@ struct BackendOptions {
   // Links to the other ranks, if the backend has one rank's share of the weights
   // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.
   std::shared_ptr<RankLinks> links{};
-  // Called while weights are uploaded to a device (in bytes) or packed for a CPU (in layers). Not set: no
-  // report.
+  // Receives the progress at load: bytes of weights uploaded to a device, or layers packed for a CPU. If not
+  // set, progress is not reported.
   ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
@@ -116,15 +116,15 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Returns the number of steps by the way in which they were launched; empty if only one way exists. Call it
-  // in the thread that launches steps.
+  // Returns, for each way to launch a step, the number of steps launched in that way; empty if only one way
+  // exists. Call it in the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
   // Returns how often steps launched each kernel; empty for a backend that launches none. Call it in the
   // thread that launches steps.
   virtual std::vector<KernelLaunches> launches() const { return {}; }
   // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
-  // tables cover the positions, that no two runs write the same page, and that rows do not exceed
-  // max_batch_tokens. A token gets the same bits alone and in any batch.
+  // tables cover the positions, that no two runs write the same page, and that the batch has at most
+  // max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
   // Returns whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }

@@ -34,7 +34,8 @@ struct DraftSlots {
   std::vector<TokenId> next;  // the token after each of `rows`
   std::vector<DraftChain> chains;
 };
-// Returns the head's slots to fill after a step, and the chains of drafts that the batch's runs request.
+// Returns the slots of the head's cache that must be filled after a step, and the chains of drafts that the
+// batch's runs request.
 // `outputs`: tokens sampled in the batch's output rows.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 

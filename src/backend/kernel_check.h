@@ -1,4 +1,4 @@
-// The check of a kernel on this machine, and its result, in the same form for all backends.
+// A check of one kernel on this machine, and the result of the check. All backends use these types.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Prediction of a step by a backend, for a device that may be absent.
+// A backend's prediction of the times of a step, for a device that may be absent.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ struct PredictedLink {
 };
 
 struct StepPrediction {
-  PredictedDevice device;  // one of the devices, which are equal
+  PredictedDevice device;  // description of one device; all devices are equal
   // Times of the operations on the device with the largest share, in the order of the step. Serial times
   // include all-reduces.
   std::vector<PredictedTime> operations;

@@ -1,5 +1,5 @@
-// Exchanges sums and tokens between ranks during a step, if each rank is a process. All ranks make the same
-// calls in the same order with the same shapes. Data are in the memory in which the backend computes.
+// Exchanges sums and logits between ranks during a step, if each rank is a process. All ranks make the same
+// calls in the same order with the same shapes. The data are in host memory.
 #pragma once
 
 #include <array>

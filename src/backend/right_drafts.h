@@ -4,8 +4,8 @@
 
 namespace nibble {
 
-// The drafts [first, end) of one sequence, as row numbers of a step. `last`: row of the last known token or
-// accepted draft before them.
+// The drafts [first, end) of one run, as row numbers. A caller may process a run's drafts in several ranges.
+// `last`: row of the last accepted draft of the earlier ranges; if none, row of the last known token.
 struct DraftRange {
   int last, first, end;
 };

@@ -117,11 +117,12 @@ double sum_weights(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total; in unspecified order.
+// Keeps the smallest set of likeliest tokens whose weights sum to at least `top_p` of the total. Their order
+// is then unspecified.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // Tokens below this weight together weigh less than (1 - top_p) of the total. Of a vocabulary of 201,088
-  // tokens, hundreds remain.
+  // All tokens below this weight together weigh less than (1 - top_p) of the total, so none of them is kept.
+  // Of a vocabulary of 201,088 tokens, hundreds remain.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 
@@ -166,7 +167,7 @@ TokenId draw(std::span<const Candidate> candidates, double unit) {
     last = candidate.token;
     if (sum > goal) break;
   }
-  return last;  // `goal` may round up to the total: take the last token with a weight
+  return last;  // no sum exceeds a `goal` that was rounded up to the total
 }
 
 TokenId choose(std::span<const float> logits, const SampleParams& params, int position) {

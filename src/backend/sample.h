@@ -10,8 +10,8 @@
 //   3. temperature  w[v] = exp((l[v] - max l) / t);  t = 0: take the token with the largest l and stop
 //   4. min_p        keep w[v] >= min_p * max w                   (Nguyen et al. 2024)
 //   5. top_k        keep the k likeliest
-//   6. top_p        of what is left, keep the fewest likeliest whose weights sum to top_p of it
-//                                                                (Holtzman et al. 2019)
+//   6. top_p        of the tokens kept so far, with weights that sum to s: keep the smallest set of likeliest
+//                   ones whose weights sum to >= top_p * s       (Holtzman et al. 2019)
 //   7. draw         u in [0, 1) from (seed, position): the first kept v, ids ascending, with
 //                   sum_{v' <= v} w[v'] > u * sum w
 //

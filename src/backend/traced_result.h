@@ -12,7 +12,7 @@ namespace nibble {
 //   kQkv                   rotated queries, then keys and values as the cache holds them [T, (Nq + 2 Nkv) D]
 //   kAttend                [T, Nq D]
 //   kProject               the residual stream after attention [T, H]
-//   kRoute                 the weight of each chosen expert, 0 of the others [T, E]
+//   kRoute                 the weight of each chosen expert, 0 for the others [T, E]
 //   kExpertsUp             the residual stream after the experts (kExpertsDown included) [T, H]
 //   kUnembed               logits of the output rows [T, V]
 struct TracedResult {

@@ -4,8 +4,9 @@
 
 namespace nibble {
 
-// Steps of from_rows to to_rows rows run the kernels of attention and lm_head that the table has for
-// `attention` rows, and the kernels of router and experts that it has for `experts` rows.
+// Applies to steps with from_rows to to_rows rows. For attention and lm_head, such a step runs the kernels
+// that the kernel table lists for `attention` rows. For router and experts, it runs the kernels that the
+// table lists for `experts` rows.
 struct TunedSteps {
   int from_rows{0}, to_rows{0};
   int attention{0}, experts{0};

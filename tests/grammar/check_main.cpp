@@ -6,8 +6,8 @@
 //   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
 // An instance is accepted if one of its texts is accepted: members in any order, numbers in any form. A text
-// is checked as it is. A sample is a text that is drawn by its masks alone; only samples that reached an end
-// are returned.
+// is checked as it is. A sample is a text of random tokens that the grammar's masks allow; only samples that
+// are complete are returned.
 #include <functional>
 #include <iostream>
 #include <optional>

@@ -275,7 +275,8 @@ TEST(FormatsBesideOtherKeywords, PatternsValuesAndNamesHold) {
   EXPECT_FALSE(accepts(hosts, R"({"a_b":1})"));
 }
 
-// Times with leap seconds have too many states to be combined with other keywords.
+// The automaton of correct leap seconds has too many states to be combined with other keywords. Next to other
+// keywords, it is replaced by one that allows second 60 in every minute.
 TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
   for (const char* other : {R"("pattern":"Z$")", R"("pattern":"a.*b|^[0-9T:Z-]+$")", R"("maxLength":20)",
                             R"("minLength":1)", R"("not":{"const":"2000-01-01T00:00:00Z"})"}) {

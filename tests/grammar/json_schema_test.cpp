@@ -384,8 +384,8 @@ TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   EXPECT_FALSE(accepts(compiled, R"({"a":2,"z":1})"));
 }
 
-// The order must not follow the schemas' addresses: the local variable's address is above those of the
-// schemas that it holds.
+// The order must not follow the addresses of the schemas in memory. `schema` is on the stack, at a higher
+// address than the schemas that it holds, which are on the heap. Its member "z" must still come first.
 TEST(JsonSchema, MembersOfReferencedSchemasComeAfterItsOwn) {
   const Json schema = Json::parse(
       R"({"properties":{"z":{}},"allOf":[{"properties":{"m":{}}},{"$ref":"#/$defs/base"}],"$defs":{"base":{"type":"object","properties":{"a":{}}}}})");

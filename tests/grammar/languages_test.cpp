@@ -20,8 +20,8 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// A small random grammar over a, b and c. Its texts are found by trying all ways to divide them, without the
-// code under test.
+// A small random grammar over a, b and c. has() does not use the code under test: it tries all ways to divide
+// a text among the symbols of a rule.
 class SmallGrammar {
  public:
   explicit SmallGrammar(std::mt19937& random) : random_(random) {
@@ -97,7 +97,7 @@ class SmallGrammar {
 TEST(Gbnf, DerivesWhatAllWaysOfDividingATextDerive) {
   std::mt19937 random(5);
   std::vector<std::string> texts{""};
-  for (size_t i = 0; texts.size() < 364; ++i)  // up to 5 letters
+  for (size_t i = 0; texts.size() < 364; ++i)  // all 364 texts of up to 5 letters
     for (const char c : {'a', 'b', 'c'}) texts.push_back(texts[i] + c);
   int num_in = 0, num_compiled = 0;
   for (int i = 0; i < 500; ++i) {
@@ -321,7 +321,7 @@ TEST(Lark, IsDistinguishedFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
 }
 
-// Returns every text of up to five characters, some of which JSON escapes.
+// Returns every text of up to five of the characters below. JSON strings must escape four of the characters.
 std::vector<std::string> texts_with_escapes() {
   std::vector<std::string> texts{""};
   for (size_t first = 0, length = 0; length < 5; ++length)

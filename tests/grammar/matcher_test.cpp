@@ -18,15 +18,14 @@ namespace {
 class Sampler {
  public:
   explicit Sampler(unsigned seed) : random_(seed) {}
-  // Draws a token that the mask allows, preferably a short one, so that texts come to an end. Returns
-  // std::nullopt if the mask is empty.
+  // Draws a token that the mask allows, preferably one that closes a string, list or object, so that texts
+  // come to an end. Returns std::nullopt if the mask is empty.
   std::optional<TokenId> draw(const std::vector<uint32_t>& mask) {
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
       if (has_token(mask, token)) legal.push_back(token);
     if (legal.empty()) return std::nullopt;
     TokenId best = legal[random_() % legal.size()];
-    // Prefers tokens that close strings, lists and objects.
     if (random_() % 3 != 0)
       for (int tries = 0; tries < 40; ++tries) {
         const TokenId other = legal[random_() % legal.size()];
@@ -206,7 +205,8 @@ TEST(Forced, TokensAreThoseOfTheEncodingOfAllText) {
   EXPECT_GT(num_forced, 50);
 }
 
-// {orderId, orderName} forces "order", but a model writes the token "orderId" if the vocabulary has it.
+// The properties "orderId" and "orderName" force the bytes "order", but a model writes the token "orderId" if
+// the vocabulary has it. So bytes at which a longer token may begin are not forced as tokens.
 TEST(Forced, TokensLeaveOutWhatALongerTokenMayReplace) {
   const std::vector<std::string> texts{"something else and theory", "something else and themes"};
   Matcher matcher(compile_choice(texts).grammar, tiny_vocabulary());

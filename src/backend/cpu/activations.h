@@ -13,7 +13,7 @@ namespace nibble::cpu {
 // Number of rows that a work item multiplies by its panel of weights at a time. As int8 (20b: 0.25 MB), the
 // activations of these rows stay in L2.
 inline constexpr int kTokenBlock{64};
-inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
+inline constexpr int kOutputRows{24};  // maximum number of output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
@@ -31,10 +31,10 @@ struct Activations {
   // normed_q8, attended_q8 and gated_q8 are used only with int8 activations. normed_q8: the normed rows,
   // [T, H / 32] or, for experts, [T K, H / 32].
   View<Q8Block, 2> normed_q8;
-  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention in int8
-  View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu in int8
+  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention, quantised to int8
+  View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu, quantised to int8
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections
-  View<float, 3> low_rank;       // [T, kMatricesAtOnce, rank]: products of adapters' A (dense/adapters.h)
+  View<float, 3> low_rank;       // [T, kMatricesAtOnce, rank]: A x of adapters (dense/adapters.h)
   View<float, 2> logits;         // [kOutputRows, V]: logits of kOutputRows output rows at a time
 
   Buffer storage;

@@ -13,7 +13,9 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
+  // Slots of the last path.size() positions, the row's own included, in order (PlaceInRun in draft_tree.h).
+  // Empty: the slot of every position is the position.
+  std::vector<int> path{};
 
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {

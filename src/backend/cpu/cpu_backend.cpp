@@ -234,7 +234,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     drafter_->start(std::ssize(rows));
     tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
   }
-  const StepStop stop(links_ ? nullptr : batch.is_unneeded);  // ranks compute each step to its end
+  // Ranks never give a step up, because all ranks must make the same calls of RankLinks.
+  const StepStop stop(links_ ? nullptr : batch.is_unneeded);
   Machine machine = machine_;
   machine.stop = &stop;
   forward({machine, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap,

@@ -19,7 +19,7 @@ namespace nibble::cpu {
 
 struct ForwardArgs {
   const Machine& machine;
-  const PackedModel& packed;  // the matrices in strips, which take int8 activations
+  const PackedModel& packed;  // the weights; matrices in strips take int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;
   std::span<const int> outputs;  // indices of the rows whose logits are needed
@@ -32,7 +32,7 @@ struct ForwardArgs {
   std::function<void(int layer, View<const float, 2> x)> tap{};
   // Set if the weights are one rank's share. Then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
-  std::span<const RequestAdapter> adapters{};  // in split order; of Run::adapter
+  std::span<const RequestAdapter> adapters{};  // indexed by Run::adapter; in split order
 };
 void forward(const ForwardArgs& args);  // throws StepCut once machine.is_stopped()
 

@@ -1,4 +1,4 @@
-// The table of CPU kernels. A backend chooses its rows once, when it is created.
+// The table of CPU kernels. A CPU backend chooses its kernels when it is created and when it is retuned.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The kernels, threads and tuning passed to every operation, and whether to go on.
+// What every operation gets: the kernels, threads and tuning, and the flag that stops the step.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,8 @@ struct PackedMatrix {
   size_t num_blocks() const;  // number of blocks per matrix
 };
 
-// Returns whether `matrix` has a format that can be packed, and rows that make whole strips.
+// Returns whether `matrix` can be packed: its format is MXFP4 or Q8_0, and its number of rows is a multiple
+// of strip_rows.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
 // Packs matrices that are consecutive in memory. `is_mapped`: release their pages of the mapped file.

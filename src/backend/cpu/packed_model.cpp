@@ -104,7 +104,8 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
   Weights kept = *weights;
   Meter layers_done(kept.layers.size() + 1, report);
   Packer packer(kept, dense, strip_rows, pool);
-  // Dense matrices that are neither packed nor quantised. Matrices in ggml blocks are converted to elements.
+  // Dense matrices that are neither packed nor quantised. If they are in ggml blocks, they are converted to
+  // elements, because float kernels read only elements.
   std::vector<const Matrix*> left;
   if (dense.unembedding == Format::kBf16 && !packer.takes_unembedding()) left.push_back(&kept.unembedding);
   for (const LayerWeights& layer : kept.layers) {

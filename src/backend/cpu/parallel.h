@@ -1,6 +1,6 @@
 // Distributes loops over threads. One thread computes a whole item, so results do not depend on the number of
-// threads. Once the step is given up, items that have not started are skipped, and long items
-// end early: their results are undefined.
+// threads. Once the step is given up, items that have not started are skipped, and long items end early. The
+// results of these items are undefined.
 #pragma once
 
 #include <cstddef>

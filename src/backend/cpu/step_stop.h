@@ -10,8 +10,8 @@ class StepStop {
   // `is_unneeded`: set by another thread, or null for a step that is never given up.
   explicit StepStop(const std::atomic<bool>* is_unneeded) : is_unneeded_(is_unneeded) {}
 
-  // Once true, stays true even if *is_unneeded is cleared: no loop may read results of skipped items.
-  // Any thread may call it; it costs two loads.
+  // Once the result is true, it stays true even if *is_unneeded is cleared. Otherwise a later loop could run
+  // and read results of items that were skipped. Any thread may call this function; it costs two loads.
   bool is_set() const {
     if (!is_unneeded_) return false;
     if (is_set_.load(std::memory_order_relaxed)) return true;

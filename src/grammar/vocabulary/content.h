@@ -36,7 +36,8 @@ inline constexpr size_t kNumContentSets{kContentSets.size()};
 inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};
 
 // Slice `set` has the tokens of that set. Slice kNumContentSets + `set` has the tokens with a space and then
-// a text of the set. The largest slice of o200k (letters) has 47,000 tokens; most have up to some thousands.
+// a text of the set. The largest slice of o200k (letters) has 47,000 tokens; most slices have at most a few
+// thousand.
 inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
 constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
 constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
@@ -57,8 +58,8 @@ inline constexpr CharacterRange kLetterRanges[]{
     {0x1318, 0x135A}, {0x1780, 0x17B3}, {0x1E00, 0x1F15}, {0x3041, 0x3096}, {0x30A1, 0x30FA},
     {0x3400, 0x4DBF}, {0x4E00, 0xA48C}, {0xAC00, 0xD7A3},
 };
-// Returns the kinds of the word characters from `first` to `last`: kLetterContent in kLetterRanges, else
-// kWordContent.
+// Returns the kinds of the word characters from `first` to `last`: kLetterContent for those in kLetterRanges,
+// kWordContent for the others.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
   char32_t next = first;  // first code point not yet classified
@@ -100,14 +101,15 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   return kinds;
 }
 
-// Possible lengths of content texts of each set at one position of a text.
+// For one position of a text and each content set: the lengths of the set's texts that may follow there.
 struct ContentRuns {
-  // [set]: length up to which any text of the set may follow. kMaxContentCharacters: no limit.
+  // [set]: every text of the set up to this length may follow. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
-  // A bit per set: no content text that is longer than num_characters may follow.
+  // Bit `set`: no text of the set that is longer than num_characters[set] may follow.
   uint32_t ends_there{0};
-  // [set]: used for patterns with length limits. After a text of up to num_characters, the whole text may end
-  // after this number of further characters, and after any larger number. kNever: no such number.
+  // [set]: only for patterns with length limits. After any text of the set, the pattern still allows an end
+  // after this number of further characters and after every larger number. kNever: no such number exists, or
+  // num_characters[set] is limited.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

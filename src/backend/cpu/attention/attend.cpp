@@ -11,8 +11,8 @@
 namespace nibble::cpu {
 namespace {
 
-// A row whose attention is more than 1/kItemsPerThread of a thread's share of the work is split into pieces,
-// so that all threads finish at about the same time.
+// A row is split into pieces if its attention for one kv head is more than 1/kItemsPerThread of a thread's
+// share of the work, so that all threads finish at about the same time.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);

@@ -8,9 +8,10 @@
 // Design: the positions that a row sees are divided into pieces, which end at multiples of kPiecePositions; a
 // row that sees at most kPiecePositions is one piece. The partial softmax of a piece is computed page by page
 // with a running maximum; pieces are merged in ascending order. So the result depends only on the row's
-// sequence and position, not on the batch or on prefill chunks. A work item is one row and one kv head. If
-// that gives too few items, large rows are split: an item is then one piece of a row. The piece's partial
-// softmax goes to `parts`, and a second, small loop merges the pieces (docs/decisions/0011).
+// sequence and position, not on the batch or on prefill chunks. A work item is one row and one kv head. A
+// row that is a large part of a thread's work is split: each of its pieces is then a work item for each kv
+// head. The piece's partial softmax goes to `parts`, and a second, small loop merges the pieces
+// (docs/decisions/0011).
 #pragma once
 
 #include <optional>

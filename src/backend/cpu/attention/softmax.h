@@ -11,7 +11,7 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeads{8};  // query heads that one pass over the pages serves
+inline constexpr int kMaxHeads{8};  // maximum number of query heads that share one pass over the pages
 
 struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];

@@ -1,6 +1,6 @@
 // Updates of dense matrices by the adapters that rows use: y[t] += B (A x[t]). Both products, and the sum
 // with W x[t] + b, are in float32, in an order that depends on neither the other rows nor the other adapters.
-// x is never rounded to int8. Memory traffic: A and B once per row, for rank 16 of 20b 1.3 MB per layer.
+// x is never rounded to int8. Memory traffic: A and B once per row (20b, rank 16: 1.3 MB per layer).
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMatricesAtOnce{3};  // q, k and v take the same x
+inline constexpr int kMatricesAtOnce{3};  // q, k and v, which multiply the same x
 
 // Returns the adapters with A [rank, cols*] in split order (isa/kernels.h).
 RequestAdapters in_split_order(const RequestAdapters& adapters);
@@ -33,7 +33,7 @@ struct StepAdapters {  // the adapters of a step's rows
 
 using UpdateOfLayer = std::optional<DenseUpdate> LayerUpdates::*;
 
-struct LayerAdapters {  // the same, of one layer
+struct LayerAdapters {  // the adapters of a step's rows, for one layer
   StepAdapters step{};
   size_t layer{0};
 
@@ -41,9 +41,10 @@ struct LayerAdapters {  // the same, of one layer
     const RequestAdapter* adapter = step.of(t);
     return adapter && adapter->layers[layer].*matrix ? &*(adapter->layers[layer].*matrix) : nullptr;
   }
-  // Stores A x of row t, if it has an update of the matrix. `which`: place in step.products.
+  // Stores A x of row t in step.products, at [t, which]. Does nothing if the row's adapter does not update
+  // the matrix.
   void multiply(ptrdiff_t t, UpdateOfLayer matrix, const float* x, ptrdiff_t which = 0) const;
-  // Adds elements [first, first + y.size()) of the update of row t to `y`, after multiply().
+  // Adds elements [first, first + y.size()) of the update of row t to `y`. Call it after multiply().
   void add(ptrdiff_t t, UpdateOfLayer matrix, ptrdiff_t first, std::span<float> y, ptrdiff_t which = 0) const;
 };
 

@@ -1,4 +1,5 @@
-// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB).
+// Last part of the attention block: x += Wo attended + bo.
+// Memory traffic: the weights (20b: 23.6 MB per layer).
 #pragma once
 
 #include "backend/cpu/dense/adapters.h"

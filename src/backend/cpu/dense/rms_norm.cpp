@@ -7,7 +7,7 @@
 namespace nibble::cpu {
 
 void rms_norm(const float* x, const Vector& g, float eps, float* y) {
-  constexpr int kSums{16};  // element i is added to sum i % 16: compilers can vectorise the loop
+  constexpr int kSums{16};  // element i is added to sum i % 16, so that compilers can vectorise the loop
   float sums[kSums]{};
   int i = 0;
   for (; i + kSums <= g.count; i += kSums)

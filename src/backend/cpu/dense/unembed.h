@@ -1,5 +1,6 @@
-// LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding. Wu
-// (gpt-oss: 1.16 GB, a third of a decoded token's bytes) is read at most once per kOutputRows rows.
+// LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding and
+// has 1.16 GB (20b: a third of the bytes that are read to decode a token). It is read at most once per
+// kOutputRows rows.
 #pragma once
 
 #include <span>

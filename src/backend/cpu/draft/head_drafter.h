@@ -46,7 +46,7 @@ class HeadDrafter {
   struct Chains {
     std::vector<size_t> indices;  // index of each chain in DraftSlots::chains
     std::vector<BatchRow> rows;   // input row of each chain for its next draft
-    std::vector<int> outputs;     // indices of the rows in `rows` that need outputs: those of all rows
+    std::vector<int> outputs;     // 0, 1, 2, ...: all of `rows` need outputs
   };
   // One Run per chain; only its page table is used. `pages` holds the tables' storage.
   struct ChainRuns {

@@ -11,7 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-constexpr ptrdiff_t kRowsPerItem{4};  // maximum tokens that a float kernel multiplies at once
+constexpr ptrdiff_t kRowsPerItem{4};  // maximum number of tokens that a float kernel multiplies at once
 
 int largest_but(std::span<const int> taken, std::span<const float> logits) {
   int best = -1;

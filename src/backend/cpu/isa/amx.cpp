@@ -4,8 +4,9 @@
 //   A  16 tokens x 32 bytes: a block of int8 activations of each token, as stored
 //   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip, Q8_0 as stored, MXFP4 as int8
 //   C  16 tokens x 16 weight rows: block sums in int32
-// Columns are taken in chunks of kChunk blocks: activations of 16 tokens (22 KB) stay in L1. A product (8,192
-// multiply-adds) takes 30 clocks, 16 for the tile instruction, the rest for 48 vector instructions and loads.
+// Columns are taken in chunks of kChunk blocks, so that the activations of 16 tokens (22 KB) stay in L1. The
+// product of an A and a B (8,192 multiply-adds) takes 30 clocks: 16 for the tile instruction, the rest for 48
+// vector instructions and loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -98,7 +99,7 @@ struct ProductArgs {
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // first of the cache lines to prefetch, one per block
+  const uint8_t* ahead;  // product() prefetches a cache line per block from here on
 };
 
 // Intrinsics take tile numbers as immediates, so each tile number needs code of its own.
@@ -181,7 +182,8 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // AVX-512 takes a last tile of few tokens, or all tokens if their activations have no constant stride.
+  // The AVX-512 kernel (kFew) multiplies the last tile if it has fewer than kLeastTokens tokens. It
+  // multiplies all tokens if their activations have no constant stride.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {

@@ -39,9 +39,10 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // Converts the two E4M3 codes of a 16-bit word to IEEE halves: exponent to the lower four of five bits,
-  // mantissa to the upper three of ten. Each half is 2^-8 times the value (even for subnormals) and becomes a
-  // float32 exactly. NaN's code (all bits but the sign) would become finite, so its half gets all bits set.
+  // Converts the two E4M3 codes of a 16-bit word to IEEE halves. The exponent goes to the lower four of the
+  // half's five exponent bits, the mantissa to the upper three of its ten mantissa bits. Each half is 2^-8
+  // times the value (even for subnormals) and becomes a float32 exactly. NaN's code (all bits but the sign)
+  // would become finite, so its half gets all bits set.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -70,7 +71,8 @@ struct Avx2 {
 };
 
 struct Mxfp4 : Avx2Mxfp4 {
-  // A 16-bit sum of two products is at most 2 * 24 * 127 = 6,096, so four such sums fit into 16 bits.
+  // Unpacked weights are 0 to 24, so a sum of two products is at most 2 * 24 * 127 = 6,096, and four such
+  // sums fit into 16 bits.
   static __m256i four_words(const __m256i* weights, const int8_t* codes) {
     __m256i sum = _mm256_setzero_si256();
     for (int w = 0; w < 4; ++w) {

@@ -32,7 +32,8 @@ struct Avx512 {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
   // Sums the lanes of four vectors, each in the order of sum(). One instruction adds lanes of two vectors, so
-  // 13 instructions suffice instead of 28. That matters in attention, where a product has only 64 elements.
+  // 13 instructions suffice instead of 28. That matters in attention, where a dot product has only 64
+  // elements.
   static void sums_of_four(Vec a, Vec b, Vec c, Vec d, float* to) {
     const auto halves = [](Vec x, Vec y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));

@@ -1,5 +1,5 @@
-// AVX-512 VNNI and BW: 64 byte products per instruction. Intel's servers have them since Cascade Lake, AMD's
-// processors since Zen 4.
+// AVX-512 VNNI and BW: one instruction makes 64 products of bytes. Intel's servers have them since Cascade
+// Lake, AMD's processors since Zen 4.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86

@@ -1,7 +1,7 @@
 // Arguments and declarations of the loops that exist once per instruction set. Files of this folder are
-// compiled for instruction sets that the machine may lack. The files include only intrinsics and headers of
-// this folder, and this header defines no function. If several files compile an inline function, the linker
-// keeps one copy, which could contain AVX-512 instructions.
+// compiled for instruction sets that the machine may lack. If several files compiled the same inline
+// function, the linker would keep one copy, possibly one with AVX-512 instructions. So the files include only
+// intrinsics and headers of this folder, and this header defines no function.
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
 // with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word
@@ -32,13 +32,13 @@ inline constexpr int kBlock{32};  // elements of a row decoded together: the siz
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
   const uint8_t* scales;    // MXFP4 only: E8M0, [rows, cols / 32]
-  const float* row_scales;  // E4M3 only: [rows], factor of the finished sum; null: all factors are 1
+  const float* row_scales;  // E4M3 only: [rows], factor for the finished sum; null: all factors are 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
+  ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
 using DotKernel = void (*)(const DotArgs&);
 
@@ -82,7 +82,7 @@ struct StripArgs {
   const Q8Block* const* x;  // [num_tokens]: pointers to rows of cols / 32 blocks
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
+  ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
 using StripKernel = void (*)(const StripArgs&);
 

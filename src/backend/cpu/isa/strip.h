@@ -6,7 +6,8 @@
 // block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, times 2
 // if unpack() does not double the weights; dot(weights, x) computes a block sum; kTileTokens tokens share an
 // unpacked block.
-// A Strip that multiplies tokens in pairs has dot_pair(weights, x, y), and OfOneToken for a last token.
+// A Strip that multiplies tokens in pairs has dot_pair(weights, x, y). If the number of tokens is odd,
+// Strip::OfOneToken multiplies the last one.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -14,7 +15,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Distance at which codes are prefetched. The hardware prefetcher alone stops at the end of a 4 KB page.
+// The loop prefetches codes at this distance ahead of the block that it reads. The hardware prefetcher alone
+// would stop at the end of each 4 KB page.
 constexpr ptrdiff_t kPrefetchBytes{2048};
 
 template <class Strip, int num_tokens>

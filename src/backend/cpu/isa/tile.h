@@ -8,11 +8,12 @@
 // decoded block.
 //
 //              x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
-//   w[row]      .     .     .     .       Each dot is a vector register: the sum of one row and one token.
-//   w[row+1]    .     .     .     .       It adds blocks in the same order in tiles of any size, so a token
-//   w[row+2]    .     .     .     .       has the same bits alone and in a batch. A block of weights is
+//   w[row]      .     .     .     .       Each dot is a vector register: the sum for one row and one token.
+//   w[row+1]    .     .     .     .       Blocks are added in the same order in tiles of any size, so a token
+//   w[row+2]    .     .     .     .       gets the same bits alone and in a batch. A block of weights is
 //   w[row+3]    .     .     .     .       decoded once and multiplies all tokens of the tile.
-// Decoding a token reads each weight once and is bound by memory. In prefill, w stays in L1 for all tokens.
+// A step of one token reads each weight once and is bound by memory. In prefill, w stays in L1 for all
+// tokens.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
