@@ -137,8 +137,9 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   lets_calls_pass.join();
 }
 
-// Fills the pages of the steps numbered `held`, from 1, with wrong tokens. Then gives such a step up as soon
-// as it is not needed any more, as the CPU backend does, or runs it after goes_on.release().
+// Numbers its steps from 1. In each step of `held`, it first fills the step's pages with wrong tokens and
+// then waits. It gives the step up if the step becomes unneeded, as the CPU backend does. It runs the step if
+// the test calls goes_on.release().
 class ImpatientBackend : public ToyBackend {
  public:
   explicit ImpatientBackend(std::vector<int> held)
@@ -171,7 +172,7 @@ class ImpatientBackend : public ToyBackend {
   int num_begun_{0};
 };
 
-// Steps ahead are left out: they run on devices, which do not give up a step.
+// Runs without steps ahead: only devices run steps ahead, and a device never gives up a step.
 class EngineGivesUp : public testing::Test {
  protected:
   void SetUp() override { steps_ahead = max_drafts = 0; }

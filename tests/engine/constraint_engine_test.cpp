@@ -103,7 +103,8 @@ TEST_P(EngineConstraint, AmongOthersARequestHasAPlaceInEveryStep) {
 }
 
 TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {
-  // A model would write each of these characters as its own token, and the toy model can write no others.
+  // The tokenizer merges none of these characters, so without forced tokens each would take a step. The toy
+  // model, too, samples only tokens of one byte.
   std::string run;
   for (int i = 0; i < 25; ++i) run += "~^`@~`^@";
   ASSERT_EQ(tokenizer().encode(run, SpecialTokens::kOrdinary).size(), run.size());

@@ -149,7 +149,7 @@ TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
   toy.end(second);
   toy.run(2);
   EXPECT_EQ(toy.proposed(first), toy.right(first, 2));
-  EXPECT_TRUE(toy.proposed(third).empty());  // this text never gets drafts
+  EXPECT_TRUE(toy.proposed(third).empty());  // a text that was given up never gets drafts
   const size_t fourth = toy.add(some_text(50, 4));
   toy.run(2);
   EXPECT_EQ(toy.proposed(fourth), toy.right(fourth, 2));

@@ -103,7 +103,7 @@ TEST(EngineQueues, TimeCountsWhileAnEngineHasWork) {
     while (queues.state().progress.seconds > 0) std::this_thread::yield();
     queues.close();
   });
-  queues.take_orders(/*is_idle=*/true);  // no order came: the work is done
+  queues.take_orders(/*is_idle=*/true);  // finds no orders, so the work has ended
   client.join();
   EXPECT_EQ(queues.state().progress.seconds, 0);
 }

@@ -197,7 +197,8 @@ TEST_P(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
   std::binary_semaphore both_are_in{0};
   bool is_first = true;
   const ToyModel damaged = [&](std::span<const TokenId> context) {
-    if (std::exchange(is_first, false)) both_are_in.acquire();  // all later steps run both requests
+    // The first step waits until both requests are submitted, so all later steps run both.
+    if (std::exchange(is_first, false)) both_are_in.acquire();
     if (context[0] != 300 || context.size() < 5) return toy_logits(context);
     return std::vector<float>(kToyVocab, std::numeric_limits<float>::quiet_NaN());
   };
@@ -227,7 +228,7 @@ TEST_P(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
   EXPECT_THAT(message([](EngineOptions& o) { o.num_pages = 1; }), HasSubstr("has 1 pages"));
 }
 
-// ---- common prefixes, and pages that run out ----
+// ---- trees of drafts ----
 
 // A backend that supports only chains of drafts.
 struct ChainBackend : ToyBackend {
@@ -399,6 +400,8 @@ TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
     EXPECT_EQ(backend.num_behind_tokens + backend.num_after_drafts, 0);
   }
 }
+
+// ---- common prefixes, and pages that run out ----
 
 TEST_P(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
   for (const bool prefix_cache : {true, false}) {

@@ -1,4 +1,4 @@
-// Tests how many drafts a step has, and what is left of those that were not accepted.
+// Tests how many drafts a step runs, and that rejected drafts leave no trace.
 #include <gtest/gtest.h>
 
 #include "engine/scheduler.h"
@@ -45,7 +45,8 @@ TEST(SchedulerDrafts, OfTheBackendMayFollowDraftsThatAreNotCheckedYet) {
   EXPECT_EQ(part.num_unsure, 0);
   EXPECT_EQ(part.num_drafts, 4);
   scheduler.push(id(1), 1);
-  part = part_of(scheduler.next(drafting(4)), id(1));  // follows positions 26 to 30
+  // The previous slice ran positions 26 to 30. Its four drafts, at 27 to 30, may all be rejected.
+  part = part_of(scheduler.next(drafting(4)), id(1));
   EXPECT_TRUE(part.follows && part.gives_token);
   EXPECT_EQ(part.first_position, 27);
   EXPECT_EQ(part.num_unsure, 4);
@@ -82,13 +83,14 @@ TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
   add(scheduler, id(3), 57, 9);
   std::vector<Slice> slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(3)).num_tokens, 57);
-  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // of the 64 rows of a step
+  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // the rest of the 64 rows: 64 - 57 - 2
   EXPECT_EQ(part_of(slices, id(2)).num_drafts, 0);
   for (const int who : {1, 2, 3}) scheduler.push(id(who), 1), scheduler.accept(id(who), 0);
   scheduler.remove(id(3));
   slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(1)).num_drafts, 20);
-  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the last of the four tokens of the answer is never run
+  // Two of the answer's four tokens are left, and the last token is never run. So only one draft is useful.
+  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);
 }
 
 TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {

@@ -1,5 +1,5 @@
-// Tests which sequences are admitted for the free pages, who gives pages back when they run out, and how
-// sequences are spread over several KV caches.
+// Tests which sequences are admitted when pages are scarce, which sequences give pages back when no page is
+// free, and how sequences are spread over several KV caches.
 #include <gtest/gtest.h>
 
 #include "engine/scheduler.h"
@@ -96,7 +96,8 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
     if (const Slice part = part_of(slices, id(2)); part.num_tokens > 0)
       position_of_second = part.first_position + part.num_tokens;
   }
-  EXPECT_EQ(position_of_second, 127);  // one step less than the first sequence, which needed a fifth page
+  // The second sequence has run positions 0 to 126. The first then needed a fifth page, for position 128.
+  EXPECT_EQ(position_of_second, 127);
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   EXPECT_EQ(scheduler.num_held_pages(0).full, 5);
@@ -161,7 +162,7 @@ TEST(SchedulerCaches, SequencesAreSpreadOverThem) {
 TEST(SchedulerCaches, APromptGoesWhereItIsKnownUnlessManyMoreRunThere) {
   Scheduler scheduler(options_of_caches(2));
   const std::vector<TokenId> known(70, 7);
-  add(scheduler, id(1), 4, 10);  // held by the first cache
+  add(scheduler, id(1), 4, 10);  // placed in the first cache, so the next one goes to the second
   scheduler.add(id(2), known, 10);
   run_step(scheduler);
   run_step(scheduler);

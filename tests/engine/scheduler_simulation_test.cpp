@@ -83,7 +83,7 @@ class Simulation {
     int num_run{0};
     bool is_running{false}, was_running{false};  // after the last step; after the step before it
     int num_overtaking{0};  // later sequences admitted while this one waited only for room
-    // Drafts of the sequence's last step that are not reported yet, and the number of right ones among them.
+    // Drafts of the sequence's last step that are not reported yet, and how many of them are right.
     int num_unsure{0}, num_unsure_right{0}, unsure_step{0};
     void push(TokenId token) {
       tokens.push_back(token);
@@ -238,8 +238,8 @@ class Simulation {
     const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
     if (slices.empty()) {
       for (const auto& [request, book] : books_)
-        // The last sequence in order may wait for the pages of a complete sequence whose last token is not
-        // known yet.
+        // If a cache is full, the last sequence in order may have no slice: it waits for the pages of a
+        // sequence that is complete but whose last token is not known yet.
         ASSERT_TRUE(!scheduler_.is_running(request) || book.is_complete() || is_held(book) ||
                     is_a_cache_full())
             << "a sequence has no row";
@@ -378,7 +378,7 @@ class Simulation {
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> pages_;
   std::map<RequestId, Book> books_;  // by id, that is, in the order of arrival
-  // tokens of sequences at their first slices: found in the cache, and known
+  // Sums over the first slices of sequences: tokens found in the prefix cache, and all known tokens.
   int64_t num_cached_{0}, num_begun_{0};
   uint64_t num_put_aside_{0};
   std::array<int64_t, 3> num_slices_of_{};  // number of slices of sequences in each KV cache

@@ -192,7 +192,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
       const auto was_cancelled = [](const Answer& answer) {
         return answer.finished && answer.finished->reason == FinishReason::kCancelled;
       };
-      // Thread timing decides at which token a request is cancelled.
+      // Thread timing decides after which token a request is cancelled. So only the tokens that both answers
+      // have are compared.
       if (was_cancelled(x) || was_cancelled(y)) {
         const size_t num = std::min(x.tokens.size(), y.tokens.size());
         for (Answer* answer : {&x, &y})

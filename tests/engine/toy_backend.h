@@ -140,7 +140,7 @@ class ToyBackend : public Backend {
 
   // The tokens that a step appended to the text of an output row.
   struct Behind {
-    std::vector<TokenId> tokens{};  // right drafts of the output row, and the token chosen after them
+    std::vector<TokenId> tokens{};  // accepted drafts, then the token chosen after them
     std::vector<TokenId> drafts{};  // new drafts after `tokens`
   };
 
@@ -205,7 +205,7 @@ class ToyBackend : public Backend {
   };
   struct CopiedBatch {
     std::deque<CopiedRun> runs;
-    int num_failures{0};  // failed steps when it was launched
+    int num_failures{0};  // number of failed steps before this launch
   };
 
   StepResult run_launched(CopiedBatch& copy) {
@@ -250,8 +250,8 @@ class ToyBackend : public Backend {
     return cells.at(place + static_cast<size_t>(position % kPageTokens));
   }
 
-  // Makes chains of drafts after the tokens chosen by the rows of the last right drafts. A third of the
-  // drafts are not the likeliest token.
+  // Makes a chain of drafts for each run that requests drafts. The chain follows the token that was chosen
+  // after the run's last accepted draft. A third of the drafts are random tokens, the others the likeliest.
   void make_drafts(const Batch& batch, StepResult& result) {
     std::span<const SampledToken> chosen = result.outputs;
     for (size_t n = 0; n < batch.runs.size(); ++n) {
@@ -302,8 +302,8 @@ class ToyBackend : public Backend {
     return context;
   }
 
-  // Returns whether `other` holds a page that a run writes: its pages from `first_position` on. Runs may
-  // share only other pages.
+  // Returns whether `other` holds a page that the run with the table `written` writes. A run writes its pages
+  // from `first_position` on, and may share only its earlier pages with other runs.
   static bool writes_what_is_in(const PageTableView& written, int first_position,
                                 const PageTableView& other) {
     const auto first = static_cast<size_t>(first_position / kPageTokens - written.first_page);
@@ -345,7 +345,7 @@ class ToyBackend : public Backend {
   int steps_ahead_;
   std::deque<std::unique_ptr<CopiedBatch>> launched_;
   int num_failures_{0};         // failed steps so far
-  std::vector<Behind> behind_;  // for the output rows of the last step
+  std::vector<Behind> behind_;  // what the last step added after each of its output rows
   int max_batch_tokens_;
   std::vector<Cell> slots_;  // the slots of all pages
   int num_steps_{0};

@@ -36,7 +36,7 @@ inline const Tokenizer& tokenizer() {
 struct HowToRun {
   int steps_ahead{0};
   int max_drafts{0};    // 0: no drafts
-  bool by_cost{false};  // drafts only where they save time, which depends on the machine
+  bool by_cost{false};  // drafts only where they save time, so their number depends on the machine
   int topk{1};          // above 1: trees of drafts
   bool by_head{false};  // the backend makes the drafts
   friend void PrintTo(const HowToRun& how, std::ostream* out) {

@@ -129,7 +129,7 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
 
 TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
-  small.scheduler.num_pages = 8;  // 128 positions, in full and in sliding layers
+  small.scheduler.num_pages = 8;  // 4 pages (128 positions) for full layers, 4 for sliding layers
   GenerationRequest fits = request(100);
   fits.stop.max_tokens = 29;  // 129 tokens fit into 128 positions, because the last token is never fed back
   EXPECT_FALSE(find_fault(fits, small));

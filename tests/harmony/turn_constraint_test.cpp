@@ -268,7 +268,7 @@ TurnRules with_budget(int max_reasoning_tokens, TurnRules rules = {}) {
   return rules;
 }
 
-// The text "x" is one token.
+// In the tests of budgets, "x" is one token of reasoning.
 const std::string kAnalysis{"<|channel|>analysis<|message|>"}, kNext{"<|end|><|start|>assistant"};
 
 TEST(TurnConstraint, AtItsBudgetReasoningMustEndAndNoMoreBegins) {

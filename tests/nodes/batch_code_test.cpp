@@ -23,7 +23,7 @@ Config batch_config() {
   return config;
 }
 
-// A step with a prompt chunk from position 40 on, and a token at position 3.
+// A step with a prompt chunk at positions 50 to 53, and a token of another sequence at position 3.
 struct Steps {
   std::vector<TokenId> prompt{5, 6, 7, 999}, chat{8};
   std::vector<PageId> full{PageId{3}, PageId{19}}, sliding{PageId{9}}, other_full{PageId{0}},

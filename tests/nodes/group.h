@@ -91,7 +91,7 @@ class Followers {
   std::vector<std::thread> threads_;
 };
 
-// The head's backend with its followers, tested like any backend.
+// The head node's backend together with its followers. Tests use it like any other backend.
 class SharedBackend final : public Backend {
  public:
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,

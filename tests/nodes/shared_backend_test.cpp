@@ -77,7 +77,7 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& e
 }
 
 // With float activations, ranks differ from the whole model by float32 sums, and by keys and values whose
-// rounding to BF16 depends on these sums: one of some thousands differs by 2^-8 (derived in
+// rounding to BF16 depends on these sums: one in a few thousand differs by 2^-8 (derived in
 // tests/backend/cpu/golden_test.cpp).
 TEST(SharedBackend, HasTheLogitsOfTheWholeModelAndTheSameBitsInEachRun) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(config_for_nodes(), "eight heads"));
@@ -125,8 +125,8 @@ TEST(SharedBackend, OfWholeExpertsHasTheWholeModelsLogitsForEitherKindOfActivati
   }
 }
 
-// Covers each format of the dense matrices. Each rank quantises its own part, so an FP8 scale in `o` belongs
-// to the rank's columns of a row.
+// Covers each format of the dense matrices. Each rank quantises its own part of a matrix. A rank has some
+// columns of `o`, so the FP8 scale that it computes for a row differs from that of the whole row.
 TEST(SharedBackend, HasTheWholeModelsLogitsInEachFormat) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(config_for_nodes(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(45, weights->config.vocab, 2);

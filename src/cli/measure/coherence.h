@@ -1,4 +1,4 @@
-// Asks the model a question after a benchmark: a wrong kernel can be fast.
+// Asks the model a question after a benchmark, because speed does not show that kernels are correct.
 #pragma once
 
 #include <optional>

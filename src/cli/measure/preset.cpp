@@ -15,7 +15,7 @@ struct Sizes {
   std::vector<int> prompt_lengths, output_lengths, depths;  // lists for the grid runs
   std::vector<int> num_clients;      // ladder run: numbers of clients that decode at the same time
   int prompt_length, output_length;  // ladder run: lengths of each request
-  int head_prompt_length;            // prompt length of the runs that compare a draft head
+  int head_prompt_length;            // prompt length of the runs `prompt` and `prompt-draft-head`
 };
 
 // Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder: a run

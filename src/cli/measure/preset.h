@@ -36,7 +36,7 @@ inline constexpr int kPresetRepetitions{3};
 std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head);
 std::string preset_names();  // "spark, spark-small"
 
-// Returns the settings of a run. Throws InputError if `settings` already set formats, which the preset sets.
+// Returns `settings` with the formats of the run. Throws InputError if `settings` already set a format.
 Settings settings_of(const PresetRun& run, const Settings& settings);
 
 using PredictSeconds = std::function<double(const PredictedStep&)>;

@@ -31,7 +31,7 @@ struct RatioInterval {
 
 struct Difference {
   double ratio{0};   // median of b over median of a
-  double chance{0};  // result of rank_test(): probability of such a difference by noise
+  double chance{0};  // result of rank_test(): probability that noise alone causes such a difference
   Comparison b_is{};
   std::optional<RatioInterval> interval;  // nullopt: too few samples
 };

@@ -47,7 +47,8 @@ struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // one per repetition
   int num_steps{0};
-  // Means over the timed steps: weights and KV cache that a step must read, operations of its products.
+  // Means over the timed steps: bytes of weights and KV cache that a step must read, and operations of its
+  // matrix products.
   double bytes_per_step{0}, flops_per_step{0};
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }

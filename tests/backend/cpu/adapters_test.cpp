@@ -9,8 +9,8 @@ namespace nibble::cpu {
 namespace {
 
 // Limit of the difference from the reference with the same roundings. Sums in float32 differ by 1e-6 or less,
-// which can move a key or a value to the next BF16 number: 2^-8 of an element. They can also move an int8
-// activation to the next code, which is more of a small element.
+// which can move a key or a value to the next BF16 number, a change of 2^-8. They can also move an int8
+// activation to the next code, a larger relative change if the activation is small.
 double tolerance_of(bool int8) {
   if (!int8) return 0x1p-8;
   Config config;  // of tests/golden/random/a, as far as the tolerance depends on it

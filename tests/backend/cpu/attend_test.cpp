@@ -84,8 +84,8 @@ class Attention {
           }
       row += std::ssize(run.tokens);
     }
-    // Scores are about 0, so a sink of log n has the weight of n positions. So the tests detect a missing or
-    // doubled sink.
+    // Scores are about 0, so a sink of log n has the same weight as n positions together. At this weight, the
+    // tests detect a missing or doubled sink.
     for (float& sink : sinks_) sink += std::log(static_cast<float>(rows_.back().position + 1));
   }
 
@@ -186,8 +186,8 @@ TEST_P(Attend, AddsThePiecesOfALongRow) {
               expect_attention({machine_.kernels, *pool}, config, kv, Sequences(1, length, num_rows), window);
 }
 
-// 40 rows of each of two sequences are enough work items. A single row is not enough, so its pieces become
-// work items.
+// 40 rows of each of two sequences are enough work items for all threads, so no row is divided. A single row
+// is too little work for them, so each of its pieces becomes a work item.
 TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
   for (const Config& config : kConfigs)
     for (const std::optional<int> window : {std::optional<int>(), std::optional<int>(700)}) {

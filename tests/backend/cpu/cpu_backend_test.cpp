@@ -92,7 +92,7 @@ class CpuBackend : public testing::Test {
 // its size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16
 // number: ten of the prompt's 37,000. Each such element changes the output by about 2^-8 / 8 (one of 64
 // elements of a head) times the weight of its position. Together they change the output by less than 1e-3.
-// With int8 activations, codes change in the same way.
+// With int8 activations, the order of sums can also change an activation's code.
 TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
   const std::vector<TokenId> prompt = random_ids(24, weights->config.vocab, 21);
   for (const auto& [name, format, activations] : kExperts) {
@@ -145,8 +145,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 tokens the panels for few. With
-// tile_from_tokens of 1 and of 1,000, all products, and no products, use the strip kernels for many tokens.
+// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 tokens the panels for few. If
+// tile_from_tokens is 1, all matrix products use the strip kernels for many tokens; if it is 1,000, none do.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
@@ -293,8 +293,8 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
-// In even layers q, k and v are blocks and o is elements; odd layers are the opposite. Embedding and
-// unembedding are elements.
+// Returns a model with matrices of both kinds. In even layers, q, k and v are stored as Q8_0 blocks and o as
+// elements; in odd layers it is the reverse. Embedding and unembedding are stored as elements.
 std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
   Weights mixed = *with_q8_0_blocks(weights);
   for (size_t n = 0; n < mixed.layers.size(); ++n) {
@@ -308,7 +308,7 @@ std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Wei
   return std::make_shared<const Weights>(std::move(mixed));
 }
 
-// Checkpoint files may have layers of blocks next to layers of elements.
+// Files may store some matrices as blocks (as GGUF does) and others as elements.
 TEST_F(CpuBackend, RunsLayersOfBlocksTogetherWithLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
   const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {

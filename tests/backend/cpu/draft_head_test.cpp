@@ -12,8 +12,8 @@ namespace {
 // Runs all prompts of the main golden data and checks that the answers are the golden ones.
 GoldenAndFound cpu_golden_rounds(Format format) {
   const HeadGolden& golden = kHeadGoldens[0];
-  // The backend uses float activations, because with int8 the experts decide near ties of the greedy answer
-  // differently.
+  // The backend uses float activations, because int8 activations of the experts can change the greedy answer
+  // at near ties.
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_pages = kPagesOfRounds,
@@ -53,7 +53,8 @@ TEST(DraftHeadOnCpu, DraftsAfterATreeAsAfterAPrompt) {
   EXPECT_GT(num_others_right, 2);
 }
 
-// A draft head's file is untrusted input, and attention keeps a head's sums in arrays of a fixed size.
+// The file of a draft head is untrusted input. Attention keeps the sums of each attention head in arrays of a
+// fixed size, which a wider attention head would overflow.
 TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
   DraftHead head = *open_golden_head(kHeadGoldens[0]);
   head.config.head_dim = 2 * kMaxHeadDim;

@@ -2,9 +2,10 @@
 // and values as this backend does.
 //
 // The tolerance is the error of a BF16 cache, the only rounding of the CPU backend besides float32 sums
-// (model/golden/golden_tolerance.cpp). Choosing another expert at a near tie of the router is no error,
-// however much it changes. So two kinds of positions are not compared row by row: positions with a router
-// margin below the tolerance, and all later positions, which attend to their keys and values.
+// (model/golden/golden_tolerance.cpp). Choosing another expert at a near tie of the router is not an error,
+// however much it changes the logits. So the top 5 of positions with a router margin below the tolerance is
+// not compared. Later positions attend to the keys and values of these positions, so they have a wider limit
+// or are not compared.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +58,9 @@ TestOptions options_for_golden(Isa isa, ExpertActivations experts = ExpertActiva
 struct Figures {
   std::string prompt;
   GoldenDifference difference;
-  GoldenDifference alike;   // difference with the tolerance that holds before any near tie
+  // Difference with the same limits at all positions: no wider limit after a near tie. Only positions with a
+  // router margin of at most 1e-2 count as near ties.
+  GoldenDifference alike;
   std::vector<int> parted;  // positions of the continuation at which another token is likeliest
 };
 
@@ -108,7 +111,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
                fmt::join(f.parted, ", "));
     EXPECT_TRUE(is_within(d, tolerance)) << f.prompt;
     for (const int i : f.parted)
-      // Only a different expert explains another token if the gap is this large.
+      // If the gap is this large, a different token is right only if the router chose another expert.
       if (prompt.greedy_gap[i] > tolerance.top_gap) {
         const ReferenceResult reference = rounded_reference(*weights, with_continuation(prompt));
         EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], tolerance.router_margin)
@@ -142,7 +145,8 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
     num_parted += f.parted.size();
   }
   EXPECT_GT(num_compared, 1500);
-  // Among positions with smaller margins, where another expert may have been chosen, few are wrong.
+  // `alike` also compares positions whose router margin is between 1e-2 and the tolerance. The router may
+  // have chosen another expert there, but few entries are wrong.
   EXPECT_GT(num_alike, 5000);
   EXPECT_LE(num_wrong, num_alike / 100);
   EXPECT_LE(num_parted, 23u * 64 / 50);
@@ -255,7 +259,8 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeys
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
     for (const GoldenPrompt& prompt : model.golden.prompts) {
-      if (prompt.ids.size() > 50) continue;  // longer sequences have more such roundings
+      // In longer prompts, more than six keys and values may be rounded in the other direction.
+      if (prompt.ids.size() > 50) continue;
       expect_like_reference(options_for_golden(GetParam()), model.weights, prompt.ids, 1e-3);
     }
   }
@@ -296,11 +301,12 @@ struct Fp8Model {
   std::vector<std::string> layers;
 };
 
-// The reference decodes a code to the product of code and scale in float32, which is the value in the
-// checkpoint of dequantised weights. So its logits have the same bits. The bound for the CPU backend is that
-// of RandomModelsAgreeAtEveryPosition..., for prompts of the length for which it is derived. This backend
-// multiplies finished sums by the scale, which only reorders float32 operations (1e-6 if no key or value is
-// rounded in the other direction).
+// The reference decodes a code to the product of code and scale in float32. The checkpoint of dequantised
+// weights holds the same product, so the reference's logits for both checkpoints have the same bits.
+//
+// The CPU backend multiplies finished sums by the scale, which only reorders float32 operations: an error of
+// about 1e-6, unless a key or value is rounded in the other direction. Its bound is 1e-3, as in
+// RandomModelsAgreeAtEveryPosition..., and prompts are about as short as the one from which that is derived.
 TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
   int num_compared = 0;
   for (const char* name : {"a", "b"}) {

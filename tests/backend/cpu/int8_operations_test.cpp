@@ -89,7 +89,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
   const std::vector<double> w1 = elements_of(up, E), w2 = elements_of(down, E);
   const std::vector<double> normed_q8 = elements_of(a.normed_q8, num_tokens * K),
                             h = elements_of(a.gated_q8, num_tokens * K);
-  std::vector<int> place_of(num_tokens * K);  // place of each pair, sorted by expert, then by row
+  // Place of each pair (row, expert) in the order of experts, then of rows.
+  std::vector<int> place_of(num_tokens * K);
   for (int e = 0, place = 0; e < E; ++e)
     for (int pair = 0; pair < num_tokens * K; ++pair)
       if (chosen.view().data[pair] == e) place_of[pair] = place++;
@@ -108,8 +109,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
         const double limit = config.swiglu_limit;
         const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
         const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
-        // The tolerance is half a step of the element's block, plus the float32 error of sums of up to about
-        // 32, times the slope of swiglu, 9.
+        // The tolerance is half a step of the element's block, plus the float32 error of sums, which are at
+        // most about 32, multiplied by the largest slope of swiglu, 9.
         const double half_step = std::abs(2.0 * a.gated_q8(place, i / kBlock).half_scale) / 2;
         ASSERT_NEAR(h[place * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
             << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;

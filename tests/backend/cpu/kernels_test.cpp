@@ -29,10 +29,10 @@ std::string test_name(std::string kernel) {
   return kernel;
 }
 
-// The error of a float32 sum of n products in vectors of at least 4 lanes is at most (n / 4 + 6) 2^-24 of the
-// sum of the products' magnitudes. Each lane does n / 4 rounded additions, with two roundings (product and
-// sum) where there is no FMA, and adding the lanes takes a few more (Higham: Accuracy and Stability of
-// Numerical Algorithms, 4.2).
+// The error of a float32 sum of n products in vectors of at least 4 lanes is at most 2 (n / 4 + 6) 2^-24 of
+// the sum of the products' magnitudes. Each lane adds n / 4 products, and adding the lanes takes a few more
+// additions. The factor of 2 counts two roundings per addition, of the product and of the sum, for
+// instruction sets without FMA (Higham: Accuracy and Stability of Numerical Algorithms, 4.2).
 double sum_tolerance(int num_products, double sum_of_magnitudes) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * sum_of_magnitudes;
 }
@@ -139,7 +139,8 @@ TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
 }
 
-// Each row holds one code, in its last column: with 32 columns inside a whole block, with 33 after it.
+// Each row holds one code, in its last column. Of 32 columns, the last belongs to a whole block; of 33, the
+// last comes after the whole block.
 TEST_P(E4m3DotKernels, DecodeEveryCodeExactly) {
   for (const int cols : {32, 33}) {
     RandomMatrix weight = random_matrix(Format::kE4m3, 256, cols, 6);

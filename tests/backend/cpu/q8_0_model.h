@@ -30,7 +30,7 @@ inline std::shared_ptr<const Weights> with_q8_0_blocks(const std::shared_ptr<con
   quantise(changed.unembedding);
   for (LayerWeights& layer : changed.layers)
     for (Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o}) quantise(*matrix);
-  changed.files.clear();  // the blocks are in memory
+  changed.files.clear();  // the dense matrices are in allocated memory now, not in mapped files
   changed.storage = storage;
   return std::make_shared<const Weights>(std::move(changed));
 }

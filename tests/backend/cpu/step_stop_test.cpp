@@ -1,4 +1,4 @@
-// Tests that a step that was given up computes no further part, however far it is.
+// Tests that a step that is given up stops computing, at whatever point it is given up.
 #include "backend/cpu/step_stop.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Loops on one thread and on several: kParallelWork separates them.
+// Loops with up to kParallelWork of work run on one thread, loops with more work on several.
 constexpr double kWorks[]{kParallelWork, 2 * kParallelWork};
 constexpr int kThreads{3};
 
@@ -47,7 +47,7 @@ TEST(StepStop, LaterLoopsRunNothingEvenIfTheFlagIsCleared) {
     for (const double work : kWorks) for_each(machine, 1000, work, [&](ptrdiff_t, int) { ++num_run; });
   };
   run_loops();
-  is_unneeded = false;  // another step begins
+  is_unneeded = false;  // as before the next step; `stop` stays set
   run_loops();
   EXPECT_EQ(num_run, 0);
 }
@@ -69,7 +69,7 @@ TEST(StepStop, AStepThatIsNeededRunsEveryItem) {
 // A forward pass over kTokens tokens that is given up after a number of operations.
 class CutForward {
  public:
-  static constexpr int kTokens{70};  // more than a block of tokens
+  static constexpr int kTokens{70};  // more than kTokenBlock
 
   CutForward(const Config& config, bool int8)
       : config_(config),
@@ -80,8 +80,8 @@ class CutForward {
         kv_(config, Format::kBf16, sequence_.num_pages()),
         activations_(make_activations(config, kTokens, kThreads, {.int8 = int8, .float_experts = true})) {}
 
-  // Returns the bytes of all results when the pass was given up, at the end of operation `last`, and when the
-  // pass has ended.
+  // Runs the pass and gives it up at the end of operation `last`. Returns the bytes of all results twice: as
+  // they were at that moment, and as they are after the pass has ended.
   std::pair<std::string, std::string> run(int last) {
     std::string before;
     WorkClock clock(nullptr);
@@ -126,7 +126,7 @@ class CutForward {
 };
 
 TEST(StepStop, AnOperationThatBeginsAfterItIsSetWritesNothing) {
-  constexpr int kOperations{7};  // of a model with one layer; the last is not followed by another
+  constexpr int kOperations{7};  // of a model with one layer; the last is not tested: no operation follows it
   for (const bool int8 : {false, true})
     for (int last = 0; last < kOperations - 1; ++last) {
       const auto [before, after] = CutForward(kConfigs[0], int8).run(last);

@@ -31,8 +31,8 @@ TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
     for (const float value : x) largest = std::max(largest, std::abs(value));
     int sum = 0;
     for (int c = 0; c < kBlock; ++c) {
-      // Besides the rounding to a code, three float32 roundings count: of 127 / a, of the product with it,
-      // and of a / 254.
+      // Let a be the largest magnitude. Besides the rounding to a code, three float32 roundings count: of
+      // 127 / a, of x times 127 / a, and of a / 254.
       ASSERT_NEAR(element(block, c), x[c], largest / 254 * (1 + 0x1p-14)) << "seed " << seed << ", " << c;
       sum += block.codes[c];
     }
@@ -132,8 +132,8 @@ class StripKernels : public testing::TestWithParam<StripRow> {
           sum += block_sum;
           magnitudes += std::abs(block_sum);
         }
-        // Block sums are exact. Roundings: one of the scale, one of the product, one of its addition, and one
-        // of the running sum for every later block.
+        // The integer sum of a block is exact. Up to four kinds of rounding follow: of the product of the two
+        // scales, of that product times the sum, of the addition, and of each addition of a later block.
         const double rounding = (num_blocks + 3) * 0x1p-24 * magnitudes, actual = y[t * (num_rows + 1) + r];
         const auto where = [&] {
           return fmt::format("{} tokens, {} columns: token {}, row {} of {}", num_tokens, cols, t, r,
@@ -182,8 +182,8 @@ TEST_P(StripKernels, GiveATokenTheBitsItGetsAlone) {
   }
 }
 
-// An input of 1 in one column and 0 elsewhere returns the decoded weight: 2 w + 12 and the offset add up to 2
-// w.
+// An input of 1 in one column and 0 elsewhere returns the decoded weight w. Kernels multiply 2 w, which
+// half_scale halves again, or 2 w + 12, from which `offset` subtracts 12.
 TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
@@ -203,7 +203,8 @@ TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
       const std::vector<float> y = run(packed, 0, rows, {x});
       for (int r = 0; r < rows; ++r) {
         ASSERT_EQ(weight.at(rows + r, c), kE2m1Values[(c + r + rows) & 15] * std::exp2(scale - 127));
-        // Half of 2^-127 or 2^-126 is subnormal. Its product with 2 w loses up to two bits.
+        // The weight scales 2^-127 and 2^-126 become subnormal when they are multiplied by half_scale.
+        // Results for these two scales may differ by 12 times the smallest subnormal number.
         ASSERT_NEAR(y[r], weight.at(rows + r, c), scale < 2 ? 0x1p-149 * 12 : 0)
             << "scale " << scale << ", column " << c << ", row " << r;
       }
@@ -222,8 +223,8 @@ TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
   for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
 }
 
-// Q8_0 weights of -128, which files may hold although quantisers do not write them, with the smallest and
-// largest int8 activations.
+// Multiplies the extreme Q8_0 weights by the smallest and largest int8 activations. Quantisers do not write
+// -128, but files may hold it.
 TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 12, 2);
