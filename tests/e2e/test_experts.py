@@ -75,6 +75,16 @@ def test_experts_that_a_backend_does_not_run_are_compared_in_bf16(tiny_gguf, tmp
     in_bf16 = json.loads(answer(*measured, "--experts", "bf16"))["perplexity"]
     assert compared["unquantised_perplexity"] == pytest.approx(in_bf16, rel=1e-6)
     assert "the experts are Q4_1 and MXFP4 and not exactly MXFP4" in refusal(*measured)
+    assert "--compare needs a quantised setting" in refusal(*measured, "--compare", "--experts", "bf16")
+
+
+@pytest.mark.parametrize("kind", [Type.Q4_0, Type.Q8_0], ids=["q4_0", "q8_0"])
+def test_bf16_is_compared_with_the_blocks_of_the_file_where_the_reference_reads_them(tiny_gguf, tmp_path, kind):
+    file = experts_in(tiny_gguf, tmp_path / "x.gguf", all_of(kind))
+    text = tmp_path / "text.txt"
+    text.write_text("The thing the Time Traveller held in his hand was a glittering metallic framework. ")
+    compare = ["eval", file, "--text", text, "--window", 32, "--backend", "reference", "--compare", "--json"]
+    assert 0 < json.loads(answer(*compare, "--experts", "bf16"))["mean_kl"] < 0.001
 
 
 def test_experts_that_do_not_fit_are_refused_in_one_line(fine_tune, tmp_path):
