@@ -15,7 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A program with one command that has the sampling settings.
+// A program with one command that has the settings of sampling, of answers and of the machine.
 struct Program {
   CLI::App app{"", "nibble"};
   Settings settings;

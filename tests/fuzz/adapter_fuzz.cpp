@@ -52,7 +52,8 @@ void read_gguf(std::span<const std::byte> file, const Config& config) {
   add_all(found.updates, config);
 }
 
-// The bytes of data that a header states: the largest number before a bracket, up to a limit.
+// Returns the number of data bytes that a header implies: the largest number before a ']' that is at most
+// kMost.
 size_t num_data_bytes(std::string_view header) {
   constexpr size_t kMost{512};
   size_t most = 0;

@@ -1,5 +1,6 @@
-// Encodes any bytes with the bundled vocabulary. Decoding must return the same bytes, with special tokens
-// recognised or not, and ordinary text must contain no special token.
+// Encodes any bytes with the bundled vocabulary, once as ordinary text and once with special tokens
+// recognised. Decoding must return the same bytes, and the encoding as ordinary text must contain no special
+// token.
 #include <string_view>
 
 #include "core/errors/check.h"

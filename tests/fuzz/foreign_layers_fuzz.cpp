@@ -1,7 +1,8 @@
 // Makes tensors of any type and shape from the input, with the names that other programs give to the parts of
 // a quantised layer. They are refused with one line, or every value of the layer can be read.
-//   byte 0: the value of every byte of every tensor. byte 1: bit 0: experts in one module, bit 1: in
-//   the names of transformers, bit 2: GPTQ's zero points less one, bit 3: as they are.
+//   byte 0: the value of every byte of every tensor
+//   byte 1: bit 0: experts in one module; bit 1: experts with the tensor names of transformers; bit 2: GPTQ's
+//     zero points are stored less one; bit 3: they are stored as they are
 //   then for each tensor: its part, its type, its rank and its extents, a byte each
 #include <algorithm>
 #include <cstddef>
@@ -71,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (flags & 12) rules.gptq_zero_offset = flags & 4 ? 1 : 0;
   Container container;
   container.files = {"fuzz"};
-  std::vector<std::vector<std::byte>> storage;  // exact, so that a read past the end is found
+  std::vector<std::vector<std::byte>> storage;  // of exact size: a sanitizer finds reads past the end
   while (!input.is_at_end() && container.tensors.size() < 16) {
     const std::string_view part = kParts[input.next() % std::size(kParts)];
     Tensor tensor;
@@ -83,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint64_t bits = *num_elements(tensor.shape) * static_cast<uint64_t>(num_bits(tensor.dtype));
     if (bits % 8 != 0 || bits > (1 << 20)) continue;
     const auto is_same = [&](const Tensor& other) { return other.name == tensor.name; };
-    if (std::ranges::any_of(container.tensors, is_same)) continue;  // the parser of files refuses it
+    if (std::ranges::any_of(container.tensors, is_same)) continue;  // a file's parser refuses duplicate names
     tensor.data = storage.emplace_back(bits / 8, std::byte{fill});
     container.tensors.push_back(std::move(tensor));
   }

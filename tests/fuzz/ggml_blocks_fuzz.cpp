@@ -1,6 +1,6 @@
-// Decodes any bytes as blocks of each ggml type. Each block has as many values as its type says, whatever its
-// codes and scales are, and decoding reads no other bytes: the copy of the input is exactly as large as the
-// blocks.
+// Decodes any bytes as blocks of each ggml type. Whatever its codes and scales are, a block must give all
+// values of its type, and decoding must read no other bytes: the copy of the input has exactly the size of
+// the blocks, so that a sanitizer finds reads past its end.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::abort();
     }
     if (end > file.data() + file.size()) std::abort();
-    // Forces the compiler to read every byte.
+    // The volatile store keeps the compiler from removing the reads of every byte.
     [[maybe_unused]] volatile unsigned keep = sum;
     refused_in_one_line([&] { gguf_config(gguf); });
     refused_in_one_line([&] { read_tokenizer_json(tokenizer_json(gguf), "fuzz"); });

@@ -1,6 +1,7 @@
-// Builds a regular expression and a text from the input. The automaton must accept the text if and only if
-// trying all matches does: as plain UTF-8, and as a whole JSON string or the content of one, in its canonical
-// form. Then the masks of its grammar are checked (grammar_masks.h).
+// Builds a regular expression and a text from the input. The automaton must accept the text if and only if a
+// simple matcher, which tries every possible match, accepts it. The automaton gets the text in three
+// encodings: plain UTF-8, a whole JSON string, and the content of a JSON string, both in their canonical
+// form. Then the token masks of a grammar with this expression are checked (grammar_masks.h).
 #include <algorithm>
 #include <array>
 #include <span>
@@ -18,7 +19,8 @@
 namespace nibble::grammar {
 namespace {
 
-// An expression as a tree, matched by trying. Operands come before their operator.
+// One operation of an expression, for the simple matcher. `a` and `b` are the indices of its operands, which
+// come before it in the list of operations.
 struct Tree {
   enum class Kind { kSet, kConcat, kAnyOf, kAllOf, kNot, kRepeat } kind;
   CodePoints set{};
@@ -94,8 +96,7 @@ class Input {
   std::span<const uint8_t> rest_;
 };
 
-// Reads operations in reverse Polish notation up to the end marker, and builds both trees and Expressions
-// from them.
+// The same operations for the simple matcher and for the automaton, in the same order.
 struct Built {
   std::vector<Tree> trees;
   std::vector<Expression> expressions;
@@ -109,6 +110,7 @@ CodePoints set_of(uint8_t kind, Input& input) {
   return kind < 48 ? range : range.complement();
 }
 
+// Reads operations in reverse Polish notation up to the end marker.
 Built build(Input& input, Expressions& of) {
   Built built;
   std::vector<size_t> stack;

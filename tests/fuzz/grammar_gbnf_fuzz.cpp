@@ -1,5 +1,5 @@
-// Compiles the input as EBNF if its first byte is an e, else as GBNF, and follows a text. Either the grammar
-// is refused, or its masks pass the checks of grammar_masks.h.
+// Compiles the input after its first byte: as EBNF if that byte is an e, else as GBNF. Either the grammar is
+// refused, or its token masks pass check_masks() along a pseudo-random text.
 #include <string_view>
 
 #include "core/errors/error.h"

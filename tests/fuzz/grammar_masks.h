@@ -1,5 +1,5 @@
-// Checks, along one text, properties of any grammar that compiles. Random choices come from the input, so
-// that one input is always the same case.
+// Checks the token masks of any grammar that compiles, along one pseudo-random text. The choices depend only
+// on the input, so that one input is always the same case.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace nibble::grammar {
 
-// Returns a vocabulary with every byte and a few hundred tokens of the relevant kinds. It is small, so that
-// fuzzing time goes into the grammar.
+// Returns a vocabulary with every byte and about 40 longer tokens of the relevant kinds. It is small, so that
+// most fuzzing time is spent on the grammar.
 inline const VocabularyTrie& fuzz_vocabulary() {
   static const Tokenizer tokenizer = [] {
     std::vector<std::string> tokens;

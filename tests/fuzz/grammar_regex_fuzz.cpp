@@ -1,5 +1,5 @@
-// Compiles the input as a regular expression and follows a matching text. Either the expression is refused,
-// or its masks pass the checks of grammar_masks.h.
+// Compiles the input as a regular expression. Either the expression is refused, or its token masks pass
+// check_masks() along a pseudo-random text.
 #include <string_view>
 
 #include "core/errors/error.h"

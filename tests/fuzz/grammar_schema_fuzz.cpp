@@ -1,6 +1,6 @@
-// Compiles the input as a JSON Schema, strict or not depending on its length, and follows a text. Either the
-// schema is refused, or its masks pass the checks of grammar_masks.h. As the schema of a tool it is never
-// refused.
+// Compiles the input as a JSON Schema, in strict mode if its size is odd. Either the schema is refused, or
+// its token masks pass check_masks() along a pseudo-random text. As the schema of a tool's arguments it is
+// never refused.
 
 #include "core/errors/error.h"
 #include "core/text/json.h"

@@ -453,7 +453,8 @@ void check_requests(const std::vector<SeenRequest>& seen, const test::FoundReque
   }
 }
 
-// Checks that all requests before the server closed the connection were answered.
+// Checks that every request was answered and every invalid rest refused, unless the server closed the
+// connection. Only the last answer may close it.
 void check_none_is_missing(const std::vector<Answer>& answers, const test::FoundRequests& found) {
   const bool has_closed = !answers.empty() && answers.back().closes;
   for (size_t i = 0; i + 1 < answers.size(); ++i)

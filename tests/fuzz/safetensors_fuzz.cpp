@@ -1,5 +1,5 @@
-// Reads any bytes as a safetensors file. Either the file is refused with one line, or its tensors tile its
-// data.
+// Reads any bytes as a safetensors file. Either the file is refused with one line, or its tensors cover its
+// data without gaps or overlaps.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -28,7 +28,7 @@ void parse(std::span<const std::byte> file) {
         std::abort();
     }
     if (end && end != file.data() + file.size()) std::abort();
-    // Forces the compiler to read every byte.
+    // The volatile store keeps the compiler from removing the reads of every byte.
     [[maybe_unused]] volatile unsigned keep = sum;
   } catch (const ContainerError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();

@@ -1,5 +1,5 @@
-// Reads any safetensors header as the biases of experts that are modules of their own. The biases are refused
-// with one line, or each expert's tensor was found and every value is set.
+// Reads any safetensors header as a checkpoint that stores the bias of each expert in a tensor of its own.
+// The biases are refused with one line, or the tensor of each expert is found and every value is set.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

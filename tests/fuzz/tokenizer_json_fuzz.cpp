@@ -1,5 +1,6 @@
-// Reads a tokenizer.json. Either it is refused, or encoding with it loses no byte. The first byte chooses the
-// part of a small valid file that the rest replaces: few inputs would be valid for long as a whole file.
+// Reads a tokenizer.json. Either it is refused, or encoding with it loses no byte. The first byte of the
+// input chooses the part of a small valid file that the other bytes replace, because a mutated file is
+// rarely valid as a whole.
 #include <string>
 #include <string_view>
 #include <vector>

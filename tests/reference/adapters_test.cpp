@@ -1,4 +1,4 @@
-// Tests adapters that requests choose on the reference, whose sums are in double precision.
+// Tests adapters that requests choose, with the reference backend, whose sums are in double precision.
 #include "tests/backend/adapters.h"
 
 #include "reference/reference_backend.h"
@@ -22,7 +22,7 @@ TEST(ReferenceAdapters, ArePartOfTheMemoryPlan) {
   const auto bytes = [&](std::shared_ptr<const RequestAdapters> given) {
     return plan(weights->config, {.num_pages = 14, .adapters = std::move(given)}).weight_bytes;
   };
-  // In a layer: hidden 128, q 256, k and v 64, router 4; ranks 4, 17, 1, 3 and 5.
+  // Widths in a layer: hidden 128, q 256, k and v 64, router 4. The adapters' ranks are 4, 17, 1, 3 and 5.
   const size_t of_first = 4 * 4 * ((128 + 256) * 2 + (128 + 64) * 2 + 128 + 4);
   const size_t of_second = 2 * 17 * (128 + 256) + 128 + 64, of_third = 4 * (3 * (128 + 256) + 5 * (128 + 4));
   const auto head = 128 + static_cast<size_t>(weights->config.vocab);

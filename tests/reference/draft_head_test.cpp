@@ -15,9 +15,8 @@
 namespace nibble::reference {
 namespace {
 
-// Two float32 implementations of the head, PyTorch's and the golden one, differ by up to 2.3e-5 in a logit
-// (tests/golden/README.md). The reference rounds less than both, and each of the two may differ from the
-// exact value by that much.
+// Twice the largest difference of a logit between two float32 implementations of the head: the golden one in
+// NumPy, and one in PyTorch (2.3e-5, tests/golden/README.md). The reference rounds less than both.
 constexpr float kHeadTolerance{4.6e-5f};
 constexpr int kNumPages{kPagesOfRounds}, kDepth{kDraftDepth};
 

@@ -35,7 +35,8 @@ TEST(Swiglu, TheGateIsClampedAboveOnlyAndTheLinearPartOnBothSides) {
   EXPECT_EQ(swiglu_one(-1e30f, 0), 0);
 }
 
-// H = 2, I = 1, three experts. Expert e has gate = 1 and linear part = e + h[0], and returns (gated, 10 e).
+// Three experts of hidden size 2 and intermediate size 1. Expert e has gate = 1 and linear part = e + h[0],
+// where h is its input, and returns (SwiGLU of the two, 10 e).
 struct ThreeExperts {
   std::vector<float> gate_up, gate_up_bias, down, down_bias;
   LayerWeights layer;

@@ -11,7 +11,8 @@
 namespace nibble::reference {
 namespace {
 
-// H = 2, two query heads and one KV head with 2 elements. Every projection copies h and adds its own bias.
+// The hidden size is 2; there are two query heads and one KV head, of 2 elements each. Every projection
+// copies h, the normalised x, and adds its own bias.
 TEST(Qkv, RotatesQueriesAndKeysButNotValuesAndAppendsAtThePosition) {
   const std::vector<float> scale{1, 1}, twice{1, 0, 0, 1, 1, 0, 0, 1}, once{1, 0, 0, 1};
   const std::vector<float> q_bias{0, 0, 1, 1}, k_bias{2, 2}, v_bias{3, 3};

@@ -40,7 +40,8 @@ struct ReferenceRank {
 
 void fill(View<float, 2> x, float value) { std::fill_n(x.data, x.shape[0] * x.shape[1], value); }
 
-// Adds `own` of all ranks in the order of ranks, after x if `has_x`, and gives every rank the sum.
+// Adds `own` of all ranks in rank order, starting from the old x if `has_x`, otherwise from 0. Stores the
+// sum in the x of every rank.
 void add_up(std::vector<ReferenceRank>& ranks, const std::vector<std::vector<float>>& own, bool has_x) {
   std::vector<float> sum(own.front().size());
   for (size_t i = 0; i < sum.size(); ++i) {
@@ -129,7 +130,8 @@ TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
       norm += std::pow(expected, 2);
     }
     EXPECT_GT(norm, 1) << parts.size();
-    // Sums have one more float32 rounding per rank, twice in each layer.
+    // For each rank, the sums have one float32 rounding more than those of the whole model, twice in each
+    // layer.
     EXPECT_LT(std::sqrt(error / norm), 1e-6) << parts.size();
   }
 }

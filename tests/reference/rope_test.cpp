@@ -10,7 +10,9 @@
 namespace nibble::reference {
 namespace {
 
-const RopeConfig kGptOss{};  // theta 150000, factor 32 from 4096, corners not rounded
+// theta 150,000; YaRN with factor 32 from a context of 4,096. The corners, which are the first and last
+// dimension pair of its blend, are not rounded.
+const RopeConfig kGptOss{};
 
 // Results of the formula in arbitrary precision, rounded to ten digits. Half a unit of the last digit is a
 // relative error of 5e-10; float32 adds 6e-8.
@@ -54,7 +56,8 @@ TEST(Rope, FrequenciesOfGptOssAreThoseOfTheFormula) {
   EXPECT_NEAR(table.concentration, 1.3465735902799727, 1e-15);
 }
 
-// If corners are rounded (to 8 and 18), as in llama.cpp, the frequencies between them change by up to 76 %.
+// If the corners of the blend are rounded to whole pairs (8 and 18), as in llama.cpp, the frequencies between
+// them change by up to 76 %.
 TEST(Rope, TruncatedCornersAreWholeDimensions) {
   RopeConfig truncated = kGptOss;
   truncated.truncate = true;

@@ -52,7 +52,8 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// Returns the characters of \d, \w, \s, \D, \W or \S; with `is_wide`, all that any engine matches.
+// Returns the characters of \d, \w, \s, \D, \W or \S that every engine matches; with `is_wide`, those that
+// any engine matches. Returns nullopt for other letters.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':

@@ -8,8 +8,8 @@
 
 namespace nibble::grammar {
 
-// Returns null if PCRE2 does not know the property. The first use in a process takes milliseconds and
-// kPropertyFuel of `fuel`; the result is kept. Thread-safe.
+// Returns null if PCRE2 does not know the property. The first use of a property in a process takes
+// milliseconds and kPropertyFuel of `fuel`; later uses return the stored result. Thread-safe.
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 
 }  // namespace nibble::grammar

@@ -73,8 +73,8 @@ TEST(Bench, RepetitionsThatAgreeInFiveDigitsAreSuspicious) {
 // comparing two sets of repetitions
 
 TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
-  // Exact two-sided probabilities: 2/252, 8/252, 2/70, 1. The normal approximation is never below them, and
-  // exceeds them by half at most.
+  // Exact two-sided probabilities: 2/252, 14/252, 2/70, 1, 1. The normal approximation is above the first by
+  // 54 %, above the second by 8 %, and above the third by 6 %.
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 5.0}, std::array{6.0, 7.0, 8.0, 9.0, 10.0}), 0.0079,
               0.005);
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 8.0}, std::array{5.0, 6.0, 7.0, 9.0, 10.0}), 0.0556,
@@ -85,7 +85,8 @@ TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
 }
 
 TEST(Bench, TiesCountHalfForEach) {
-  // a wins 1 of 16 pairs. Without the correction for ties the variance would be 12 and the probability 0.061.
+  // The two ties count as 1 win of `a` in 16 pairs. Without the correction for ties the variance would be 12
+  // and the probability 0.061.
   EXPECT_NEAR(rank_test(std::array{1.0, 1.0, 2.0, 2.0}, std::array{2.0, 3.0, 3.0, 3.0}), 0.0471, 0.0005);
 }
 
@@ -145,7 +146,7 @@ TEST(Bench, TheIntervalHoldsTheTrueRatioInNineteenOfTwentyMeasurements) {
       num_held += interval->low <= kTrueRatio && kTrueRatio <= interval->high;
     }
     EXPECT_GE(num_held, 0.94 * kTrials) << n;  // 95 %, less three standard deviations of 4000 trials
-    EXPECT_LE(num_held, 0.98 * kTrials) << n;  // 97.1 % for n = 4: 1 - 2 / 70
+    EXPECT_LE(num_held, 0.98 * kTrials) << n;  // n = 4: 97.1 % = 1 - 2 / 70, as 2 of 70 orders are rejected
   }
 }
 
@@ -285,8 +286,9 @@ TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
                                          Step{9, 1, 1}, Step{9, 1, 1}));
 }
 
-// The backend checks that all pages exist. The first position has left the window of 128, and 300 tokens in
-// one step need more sliding pages than chunks of 32.
+// WatchedBackend checks that every position to which a token attends has a page. The tests start after the
+// first positions have left the window of 128, and their chunks of 32 tokens get fewer sliding pages than
+// one step of 300 tokens would need.
 TEST(Bench, WhatARepetitionSeesIsThereForTheNext) {
   run({{BenchKind::kPrefill, 300, 1000}, {BenchKind::kDecode, 200, 1000}, {BenchKind::kDecode, 40, 1100}}, 32,
       2);

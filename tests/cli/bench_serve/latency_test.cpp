@@ -49,7 +49,8 @@ TEST(Latency, PromptProcessingIsTheTimeToTheFirstEventLessTheLatency) {
   const LoadSummary summary = summarise(some_answers(), 0.125);
   EXPECT_DOUBLE_EQ(summary.ttfr->mean, (0.25 + 1 + 0.125) / 3);
   EXPECT_DOUBLE_EQ(summary.est_ppt->mean, (0.125 + 0.875 + 0) / 3);
-  // 100 - 64 tokens in 0.125 s, and 50 in 0.875 s. The third answer did not report its prompt's tokens.
+  // 100 prompt tokens less 64 cached ones in 0.125 s, and 50 prompt tokens in 0.875 s. The third answer did
+  // not report its prompt's tokens.
   EXPECT_DOUBLE_EQ(summary.prefill_speed->mean, (36 / 0.125 + 50 / 0.875) / 2);
 }
 

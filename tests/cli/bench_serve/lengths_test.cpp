@@ -25,8 +25,8 @@ TEST(Lengths, ALengthIsFixedUniformOrExponential) {
   double sum = 0;
   constexpr int kNumDraws{20000};
   for (uint64_t i = 0; i < kNumDraws; ++i) sum += exponential.draw(random_unit(5, i));
-  // The mean of the draws has a standard deviation of 100 / sqrt(20000) = 0.7. The limit of 8 times the mean
-  // lowers it by 100 e^-8 = 0.03.
+  // The mean of the draws has a standard deviation of 100 / sqrt(20000) = 0.7. Cutting off at 8 times the
+  // mean lowers the mean by 100 e^-8 = 0.03.
   EXPECT_NEAR(sum / kNumDraws, 100, 3);
 }
 

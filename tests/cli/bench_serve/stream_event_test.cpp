@@ -59,14 +59,14 @@ TEST(StreamEvent, ATokenWithoutTextIsSeenByItsUsage) {
        R"({"choices":[],"usage":{"completion_tokens":3}})"});
   EXPECT_THAT(answer.events, ElementsAre(2, 3, 5));
   EXPECT_EQ(answer.num_output_tokens, 3);
-  EXPECT_EQ(answer.first_response, 1);  // the role counts as a response, but not as a token
+  EXPECT_EQ(answer.first_response, 1);  // an event with only the role is a response, but no token
 }
 
 TEST(StreamEvent, AnEventCountsItsTokens) {
   const TimedAnswer answer = answer_of({R"({"choices":[{"text":"a"}],"usage":{"completion_tokens":1}})",
                                         R"({"choices":[{"text":"bcd"}],"usage":{"completion_tokens":4}})",
                                         R"({"choices":[{"text":"e"}],"usage":{"completion_tokens":4}})"});
-  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // the last token's text was held back
+  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // "e" is of a token already counted
 }
 
 TEST(StreamEvent, TokensOfEarlierEventsAreCountedOnce) {

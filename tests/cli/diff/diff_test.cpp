@@ -92,7 +92,8 @@ class DiffOfTiny : public testing::Test {
     const BackendOptions room = backend_options(model.config, setup, {kNumTokens, 1});
     return states_by_operation(*load(model, setup, room), room, tokens_at(0, kNumTokens, model.config.vocab));
   }
-  // Returns the name of the first difference of the perturbed model on the CPU backend from the reference.
+  // Returns the name of the first state that differs between the perturbed model on the CPU backend and the
+  // unchanged model on the reference.
   std::string found(const Model& perturbed) const {
     const auto differences = compare_states(traced(perturbed, "cpu"), traced(model_, "reference"));
     const auto first = first_above(differences, kTolerance);

@@ -75,8 +75,8 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// With V = 4,096 tokens, p is 1 / V for each token. q is e / (V - 1 + e) for token 5, and 1 / (V - 1 + e) for
-// each other token.
+// The vocabulary has V = 4,096 tokens. The plain model gives each token the probability 1 / V. The biased
+// model gives token 5 the probability e / (V - 1 + e), and each other token 1 / (V - 1 + e).
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kTinyConfig, 0, {0});
   BiasedBackend biased(kTinyConfig, 0, {0});

@@ -19,7 +19,7 @@ TEST(Coherence, TheNumberIsRightOnlyAsAWholeNumber) {
 
 TEST(Coherence, ABackendThatRepeatsOneTokenIsDoubtful) {
   const Model model = open_model(test::source_path("models/tiny-gpt-oss"), {});
-  ScriptedBackend backend(model.config, 1, {TokenId{0}});  // all logits are equal: the likeliest token is 0
+  ScriptedBackend backend(model.config, 1, {TokenId{0}});  // equal logits: the likeliest is the first, 0
   const BackendOptions room{.num_pages = 64, .max_batch_tokens = 64};
   const Coherence coherence = ask(backend, room, model, {});
   ASSERT_TRUE(coherence.answer) << coherence.reason;

@@ -28,8 +28,8 @@ TEST(Predict, SequencesDecodeTogether) {
   EXPECT_EQ(name(mean_of({BenchKind::kDecode, 1, 64}, steps)), "tg1 @ d64");
 }
 
-// One step is bound by instructions, the other by memory. So neither the instructions of both steps nor their
-// memory accesses take as long as the steps.
+// One step is bound by instructions, the other by memory. So the two steps together take longer than the
+// instructions of both, and longer than the memory accesses of both.
 TEST(Predict, TotalsAddUpWhereStepsAreBoundDifferently) {
   const std::vector<StepPrediction> steps{step_of({{Operation::kAttend, 36, 10, 10, 1, 0, 0}}),
                                           step_of({{Operation::kAttend, 36, 10, 1, 10, 0, 0}})};

@@ -109,8 +109,8 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
 }
 
 // Pools have the sizes of real servers, with few pages and with enough. The prediction is approximate: it
-// counts prefixes that concurrent sequences share as missed, and leaves out the pages that repeated prefixes
-// leave.
+// assumes that half of the running requests have computed their prefix, and it ignores the additional pages
+// that remain if concurrent requests compute the same prefix.
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   const Config config = *named_config("gpt-oss-20b");
   double least = 1, most = 0;
@@ -134,8 +134,8 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   EXPECT_GT(most, 0.95);
 }
 
-// The pools hold 100 prefixes. Each has 10 full pages and the 4 sliding pages from position 193 on, which are
-// needed to resume at position 320.
+// Each of the 100 prefixes takes 14 pages: 10 full pages, and the 4 sliding pages from position 193 on, which
+// are needed to resume at position 320.
 constexpr Request kShared{
     .prompt_tokens = 320, .answer_tokens = 0, .prefix_tokens = 320, .num_prefixes = 100};
 
@@ -143,15 +143,17 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
   EXPECT_EQ(found_share({1400, 1000, 128}, kShared, 100), 1);
   EXPECT_EQ(found_share({0, 1000, 128}, kShared, 100), 0);
   EXPECT_EQ(found_share({1400, -5, 128}, kShared, 100), 0);
-  // Requests leave no pages of their own. So half of the room holds half of the prefixes, or all of them if
-  // they are divided between two replicas. Unused sliding pages have room for every prefix.
+  // A request has no tokens after its prefix, so it leaves no pages of its own. Half of the 1,400 pages then
+  // hold half of the 100 prefixes, or all of the 50 that one of two replicas gets. The list of unused
+  // sliding pages has room for every prefix.
   EXPECT_NEAR(found_share({700, 10000, 128}, kShared, 100), 0.5, 1e-6);
   EXPECT_EQ(found_share({700, 10000, 128}, kShared, 50), 1);
 }
 
-// Each request misses and leaves 10 sliding pages. A prefix is found if it is among the last T = 3 requests,
-// whose pages fill the room of 30. The probability of that is 1 - e^(-3 / 100). Once found it stays, because
-// full pages have room.
+// A request that misses its prefix leaves the 10 sliding pages of the prefix unused. The list of unused
+// pages has room for 30: the pages of the last T = 3 requests that missed. If all requests missed, a request
+// would find its prefix there with a probability of 1 - e^(-3 / 100). Once found, a prefix stays cached,
+// because there is room for the full pages of all prefixes.
 TEST(Serving, APrefixThatWasFoundOnceStays) {
   const double once = 1 - std::exp(-0.03), found = found_share({1400, 30, 128}, kShared, 100);
   EXPECT_GT(found, once);
@@ -167,9 +169,10 @@ TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
     EXPECT_LT(share, last) << own;
     last = share;
   }
-  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it was
-  // used within the last T requests, which fill the 1,400 pages. 100 (1 - e^(-T / 100)) 14 + 25 T = 1,400
-  // gives T = 38.21.
+  // A request leaves 20 full pages of its own, and the 5 sliding pages of the window at its end. A prefix is
+  // found if one of the last T requests used it; T is such that their pages fill the 1,400 pages. They use
+  // 100 (1 - e^(-T / 100)) different prefixes of 14 pages each, so 100 (1 - e^(-T / 100)) 14 + 25 T = 1,400,
+  // and T = 38.21.
   EXPECT_NEAR(last, 1 - std::exp(-0.3821), 1e-3);
 }
 

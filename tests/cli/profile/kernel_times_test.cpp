@@ -45,7 +45,7 @@ TEST(KernelTimes, KernelsComeInTheOrderOfTheirFirstLaunchesAndADraftHeadsAreApar
 TEST(KernelTimes, LaunchesAreCountedOnceAndTheirTimesAddUpWithoutOverlap) {
   const std::vector<KernelTime> kernels = times_of({two_layers(), two_layers(), two_layers()});
   EXPECT_EQ(kernels[1].num_launches, 2);
-  EXPECT_DOUBLE_EQ(kernels[1].microseconds, 2 + 3);  // the second launch waits 1 us for `down`
+  EXPECT_DOUBLE_EQ(kernels[1].microseconds, 2 + 3);  // 1 us of the second launch overlaps `down`
   EXPECT_DOUBLE_EQ(kernels[3].microseconds, 8);
   EXPECT_DOUBLE_EQ(kernels[5].microseconds, 3);
 }

@@ -125,7 +125,8 @@ TEST(StartFlags, HaveNoRowThatAnEarlierOneHides) {
     std::set<std::string> final;
     for (const StartFlag& row : group.flags)
       for (const std::string& name : split(row.names, ' ')) {
-        // Two rows for all values serve commands with different flags of nibble.
+        // A kMapped row applies only to commands that have nibble's flag in `here`. So a name may have
+        // several such rows for all values, for different commands.
         EXPECT_TRUE(!final.contains(name) || row.fate == Fate::kMapped) << name;
         if (row.values.empty()) final.insert(name);
       }

@@ -41,7 +41,8 @@ TEST(LoadingLines, ATaskHasATimeOfItsOwn) {
     for (int second = 0; second < 10; ++second) lines.report(static_cast<size_t>(second), 100, 100 + second);
     lines.report(10, 100, 110);
   });
-  // 110 s after the start, but 10 s after the second task's: 90 % take another 90 s.
+  // The last report is 110 s after the first task's start, but 10 s after the second task's start. In 10 s
+  // the second task did 10 %, so the remaining 90 % take another 90 s.
   EXPECT_EQ(text, "loading: 0 %\nloading: 10 %, 90 s left\n");
 }
 

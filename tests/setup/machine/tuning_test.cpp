@@ -56,8 +56,8 @@ TEST_F(TuningFile, OfAnotherBuildIsIgnoredAndReplaced) {
   EXPECT_EQ(read_tunings(settings_, four_), Tunings());
 }
 
-// Each driver of a GPU has an entry of its own. An entry without steps is a result too: the kernels of the
-// table are the fastest.
+// Each driver of a GPU has an entry of its own. An entry without steps is also a result: for every step, the
+// kernels of the kernel table are the fastest.
 TEST_F(TuningFile, HoldsTheStepsOfAGpuNextToTheSettingsOfItsHost) {
   const DeviceFacts gb10{.name = "NVIDIA GB10", .driver = "580.95", .num_multiprocessors = 48};
   EXPECT_EQ(machine_name(gb10), "NVIDIA GB10, 48 multiprocessors, driver 580.95");

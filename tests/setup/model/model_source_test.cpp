@@ -37,7 +37,8 @@ class ModelSourceTest : public testing::Test {
     setenv("HOME", home_.c_str(), 1);
     fs::remove_all(folder_);
   }
-  // Writes a model into Ollama's store with the tag `tag` of `name`, a folder in manifests. Returns the blob.
+  // Writes a model into Ollama's store. `name`: the model's folder, relative to manifests; `tag`: its file
+  // there. Returns the path of the blob.
   fs::path write_ollama(const fs::path& store, const std::string& name, const std::string& tag) {
     const std::string digest(64, 'a');
     write(store / "manifests" / name / tag,

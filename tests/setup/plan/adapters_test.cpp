@@ -51,7 +51,8 @@ TEST(Lora, IsAFileAndMayHaveAScale) {
 
 class LoraFiles : public testing::Test {
  protected:
-  // Writes an adapter of q of the first layer and of the experts of the last, or of q alone.
+  // Makes an adapter for q of the first layer and for the experts of the last layer. write() stores it in a
+  // folder; remove_experts() leaves only q.
   LoraFiles() {
     add("model.layers.0.self_attn.q_proj", 4, 256, 512);
     add("model.layers.5.mlp.experts", 4 * 16, 128, 256);

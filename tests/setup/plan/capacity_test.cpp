@@ -30,8 +30,10 @@ TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
 TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
-  // In full layers, 1,025 positions take 33 pages of 32. In sliding layers, a window of 128 spans up to 5
-  // pages, and chunks share the step's 512 rows, 16 pages.
+  // In full layers, 1,025 positions take 33 pages of 32. In sliding layers, each sequence needs 5 pages for
+  // its window of 128, 5 for the window at its prompt's end, and 2 for the pages before and after its
+  // window. Pages are freed one step late, so all sequences together also need twice the 16 pages of a
+  // step's 512 rows.
   EXPECT_EQ(options.num_pages, 3 * 33 + 3 * (5 + 5 + 2) + 2 * 16);
   // Three sequences that share all their pages still have a page table each.
   EXPECT_GE(options.max_table_pages, 3 * (33 + 5));
@@ -109,8 +111,8 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   const int of_whole = num_pages(whole), of_half = num_pages(whole / 2);
   row_.device->plans = &plans_of_two;
   ASSERT_GT(of_half, 1000);
-  // If one GPU has exactly its part of the memory and the other at least its own, the capacity is that of one
-  // GPU with all of the memory.
+  // The first GPU needs 3/4 of `whole`, the second 1/4. If one GPU has exactly the memory that it needs, and
+  // the other GPU has no less than it needs, the capacity is that of a single GPU with `whole`.
   EXPECT_NEAR(pages(whole * 3 / 4, whole / 4), of_whole, 1);
   EXPECT_NEAR(pages(whole * 3 / 4, whole), of_whole, 1);
   EXPECT_NEAR(pages(whole, whole / 4), of_whole, 1);

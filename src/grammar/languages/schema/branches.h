@@ -29,7 +29,7 @@ struct Term {
   Sense sense{Sense::kHolds};
   std::string_view keyword{};  // a string literal
   uint32_t index{0};
-  std::string_view name{};  // part of the document's memory
+  std::string_view name{};  // points into the document
 
   auto key() const { return std::tuple(schema, sense, keyword, index, name); }
   bool operator<(const Term& other) const { return key() < other.key(); }

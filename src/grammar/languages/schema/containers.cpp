@@ -33,7 +33,8 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode allows no undeclared members, except if none is declared: only {} would be left.
+// In OpenAI's strict mode, an object with "properties" allows no undeclared members. Without "properties" it
+// allows them, because otherwise only {} would be valid.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::ranges::any_of(

@@ -9,7 +9,7 @@ namespace nibble::grammar {
 namespace {
 
 constexpr uint32_t kMaxNested{3};    // levels of arrays within arrays
-constexpr size_t kMaxListed{1'000};  // limit on listed arrays, or on integers before filtering
+constexpr size_t kMaxListed{1'000};  // maximum number of arrays, items or integers in a list
 
 // Returns the smallest (`is_min`) or largest integer within the bound; 2^60 or -2^60 if it has more than 15
 // digits.

@@ -11,7 +11,8 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // The automaton has too many states to list them all. Length limits then become part of it (strings.cpp).
+  // The automaton has too many states to list them all. Limits on the length are then built into it
+  // (strings.cpp).
   bool has_many_states{false};
   std::string_view not_checked{};  // parts that are not enforced, for a warning
   // A wider format with few states. It is used, with a warning, if other keywords also restrict the text.

@@ -4,7 +4,8 @@
 namespace nibble::grammar {
 
 // Regular expressions of ECMA-262. Checked: groups close (up to three deep), sets end, quantifiers have
-// something to repeat, no backslash is last. Not checked: braces, sets, and the character after a backslash.
+// something to repeat, no backslash is last. Not checked: braces, the content of sets, and the character
+// after a backslash.
 Expression regex_format(Expressions& e) {
   constexpr std::string_view kSet{R"(\[(?:[^\]\\]|\\(?:.|\n))*\])"}, kEscape{R"(\\(?:.|\n))"};
   constexpr std::string_view kQuantifier{R"((?:(?:[*+?]|\{\d+(?:,\d*)?\})\??)?)"};

@@ -12,8 +12,9 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: hours and minutes plus one
-// minute, minus 24 hours if negative. leap_minutes() checks the minutes, leap_hours() the hours.
+// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: the local hours and minutes
+// plus one minute; for a negative offset, this less 24 hours. leap_minutes() checks the minutes,
+// leap_hours() the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {

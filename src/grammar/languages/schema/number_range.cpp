@@ -1,5 +1,5 @@
-// Bounds of numbers, as expressions over their digits. The larger of two numbers has more digits before the
-// point, or with equally many, the greater digit at the first difference.
+// Bounds of numbers, as expressions over their digits. Of two numbers, the one with more digits before the
+// point is larger. If they have equal counts of such digits, the first digit that differs decides.
 #include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
@@ -77,7 +77,7 @@ class Ranges {
                           : e_.optional(e_.concat(e_.text("."), e_.repeat(e_.text("0"), 1)));
     std::vector<Expression> all;
     for (size_t k = 0; k < high.size(); ++k) {
-      if (k > 0) all.push_back(e_.text(high.substr(0, k)));  // missing digits count as zeros
+      if (k > 0) all.push_back(e_.text(high.substr(0, k)));  // a prefix of `high` is a smaller number
       if (high[k] > '0')
         all.push_back(e_.concat(e_.text(high.substr(0, k)),
                                 e_.concat(digits('0', static_cast<char>(high[k] - 1)), any_digits(0))));

@@ -1,5 +1,5 @@
-// Numbers of a schema. A number without any constraint may have every form that JSON allows. A number with a
-// constraint has no exponent, and its digits are compared.
+// Numbers of a schema. A number without any constraint may have every form that JSON allows. Constraints are
+// checked on the digits of the text, so a number with a constraint has no exponent.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -92,7 +92,8 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
     // canonical: each number has exactly one text, so an excluded number can be left out
     parts.push_back(canonical_number(e));
   }
-  // At most 15 digits: doubles distinguish such numbers, so all readers see the same side of a bound.
+  // At most 15 digits: doubles distinguish such numbers, so a reader that rounds a number to a double still
+  // finds it on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

@@ -71,8 +71,8 @@ void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector
                                          format->name, format->not_checked_beside_others));
 }
 
-// Makes limits on the length part of the automaton. That takes many states, but they are created only when
-// reached. A counter is cheaper, but needs a list of all states (automata/remaining_lengths.h).
+// Builds the limits on the length into the automaton. This takes many states, but they are created only when
+// reached. A counter would be cheaper, but needs a list of all states (automata/remaining_lengths.h).
 Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression text) {
   if (facts.min_length == 0 && facts.max_length == kUnlimited) return text;
   if (facts.min_length > facts.max_length) return Expression::kNothing;

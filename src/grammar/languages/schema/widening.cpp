@@ -61,7 +61,7 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  // without its $ref, the schema would no longer ignore the keywords next to it
+  // The schema ignored the keywords next to its $ref. Without the $ref they would apply, so they are removed.
   if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))
     for (const std::string& name : names_of(schema))
       if (name == "type" || !has_word(kKept, name)) schema.erase(name);
