@@ -14,7 +14,7 @@
 namespace nibble {
 namespace {
 
-constexpr size_t kNvfp4Group{16}, kPerWord{8};  // 4-bit elements of a word of 32 bits
+constexpr size_t kNvfp4Group{16}, kPerWord{8};  // kPerWord: number of 4-bit elements in a word of 32 bits
 
 struct RowRange {
   size_t first, count;
@@ -105,7 +105,7 @@ void read_mxfp4(const ForeignMatrix& m, const RowRange& rows, float* to) {
 }
 
 void read_awq(const ForeignMatrix& m, const RowRange& rows, float* to) {
-  constexpr size_t kNibbleOf[kPerWord]{0, 4, 1, 5, 2, 6, 3, 7};  // of each of 8 rows
+  constexpr size_t kNibbleOf[kPerWord]{0, 4, 1, 5, 2, 6, 3, 7};  // nibble of each of 8 rows in a word
   const size_t words = m.rows / kPerWord;
   for (size_t c = 0; c < m.cols; ++c) {
     const size_t g = c / m.group;
@@ -159,11 +159,11 @@ void read_fp8(const ForeignMatrix& m, const RowRange& rows, float* to) {
 struct LayoutRow {
   ForeignLayout layout;
   std::string_view name;
-  size_t code_bits;  // of an element
+  size_t code_bits;  // bits per element; not used for kNvfp4Blocks (see code_bytes())
   void (*read)(const ForeignMatrix&, const RowRange&, float* to);
 };
 constexpr LayoutRow kLayouts[] = {
-    // In the order of the enumeration. The bits of blocks include their scales: 36 bytes for 64 elements.
+    // In the order of the enumeration.
     {ForeignLayout::kNvfp4, "NVFP4", 4, &read_nvfp4},
     {ForeignLayout::kNvfp4Columns, "NVFP4", 4, &read_nvfp4_columns},
     {ForeignLayout::kNvfp4Blocks, "NVFP4", 0, &read_nvfp4_blocks},

@@ -1,13 +1,13 @@
 // Converts blocks of ggml's types (formats/gguf.h). For each type: the fields of a block, and the value of an
 // element with code q. A block has 32 elements; d and m are half-precision.
-//   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
-//   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
-//   Q5_1   d, m, qh, qs[16]           d q + m             MXFP4  e, qs[16]           e2m1(q) 2^(e - 127)
-//   IQ4_NL d, qs[16]                  d levels[q]
+//   Q8_0   d, int8 q[32]              d * q               Q4_0   d, qs[16]           d * (q - 8)
+//   Q4_1   d, m, qs[16]               d * q + m           Q5_0   d, qh, qs[16]       d * (q - 16)
+//   Q5_1   d, m, qh, qs[16]           d * q + m           MXFP4  e, qs[16]           e2m1(q) * 2^(e - 127)
+//   IQ4_NL d, qs[16]                  d * levels[q]
 // For j < 16, the low nibble of qs[j] is q of element j, and the high nibble is q of element j + 16. Bit j of
-// qh is the fifth bit of q of element j. NVFP4 has blocks of 64; the K types, IQ2, IQ3 and IQ4_XS have blocks
-// of 256 with a scale per 32 or 16 elements. The functions that decode them describe the layout. Source:
-// ggml-common.h and ggml-quants.c.
+// qh is the fifth bit of q of element j. Other types have larger blocks: NVFP4 of 64 elements; the K types,
+// IQ2, IQ3 and IQ4_XS of 256 elements, with a scale per 32 or 16 elements. The functions that decode these
+// types describe their layouts. Source: ggml-common.h and ggml-quants.c.
 #pragma once
 
 #include <cstddef>

@@ -4,9 +4,9 @@
 namespace nibble {
 namespace {
 
-// Scale and minimum of sub-block j (of 8): 16 numbers of 6 bits in 12 bytes. Sub-blocks 0 to 3 have them in
-// the low six bits of s[0..7]. For sub-blocks 4 to 7, the low four bits are the nibbles of s[8..11], and the
-// high two bits are the top bits of s[0..7].
+// Scale and minimum of sub-block j (of 8): 16 numbers of 6 bits in 12 bytes. Those of sub-blocks 0 to 3 are
+// the low six bits of s[0..7]. Those of sub-blocks 4 to 7 have their low four bits in the nibbles of
+// s[8..11], and their high two bits in the top bits of s[0..7].
 struct KScale {
   float scale, minimum;
 };
@@ -16,8 +16,9 @@ KScale k_scale(const uint8_t* s, size_t j) {
           static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
 }
 
-// Decodes Q4_K and Q5_K: x = d scale q - dmin minimum, in sub-blocks of 32. Sub-blocks 2t and 2t + 1 are the
-// low and high nibbles of qs[32t .. 32t + 31]; high(j, l) is the fifth bit of element l of sub-block j.
+// Decodes Q4_K and Q5_K: x = d * scale * q - dmin * minimum, in sub-blocks of 32. The codes of sub-blocks 2t
+// and 2t + 1 are the low and high nibbles of qs[32t .. 32t + 31]. high(j, l) is the fifth bit of element l of
+// sub-block j.
 template <typename High>
 void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
   const float d = half_at(block, 0), dmin = half_at(block, 2);
@@ -46,9 +47,10 @@ void decode_q5_k(const std::byte* block, float* to) {  // block: d, dmin, scales
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
-// of 128 elements is four groups of 32. All four share 32 bytes of qh, with two bits of each byte per group.
-// Groups 0 and 2 share 32 bytes of ql, with one nibble of each byte per group; so do groups 1 and 3.
+// Block: ql[128], qh[64], int8 scales[16], d. x = d * scale * (q - 32), with one scale per 16 elements. Each
+// half of 128 elements is four groups of 32. All four share 32 bytes of qh, with two bits of each byte per
+// group. Groups 0 and 2 share 32 bytes of ql, with one nibble of each byte per group; groups 1 and 3 share
+// the next 32.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {
@@ -65,9 +67,9 @@ void decode_q6_k(const std::byte* block, float* to) {
   }
 }
 
-// Block: scales[16], qs[64], d, dmin. x = d scale q - dmin minimum, with a byte per 16 elements: the scale in
-// the low nibble, the minimum in the high one. Each half of 128 elements is four groups of 32, which share 32
-// bytes of qs, with two bits of each byte per group.
+// Block: scales[16], qs[64], d, dmin. x = d * scale * q - dmin * minimum. A byte of `scales` is for 16
+// elements: the scale in the low nibble, the minimum in the high one. Each half of 128 elements is four
+// groups of 32, which share 32 bytes of qs, with two bits of each byte per group.
 void decode_q2_k(const std::byte* block, float* to) {
   const float d = half_at(block, 80), dmin = half_at(block, 82);
   for (size_t half = 0; half < 2; ++half) {
@@ -81,9 +83,10 @@ void decode_q2_k(const std::byte* block, float* to) {
   }
 }
 
-// Block: hmask[32], qs[64], scales[12], d. x = d scale (q - 4). The low two bits of q are in qs as for Q2_K;
-// the third bit of group g (of 8) is bit g of hmask[l]. Scale s (of 16): 6 bits, stored plus 32: the low four
-// are a nibble of scales[s % 8], the high two are bits 2(s / 4) and 2(s / 4) + 1 of scales[8 + s % 4].
+// Block: hmask[32], qs[64], scales[12], d. x = d * scale * (q - 4). The low two bits of q are in qs as for
+// Q2_K; the third bit of element l of group g (of 8) is bit g of hmask[l]. Scale s (of 16) has 6 bits and is
+// stored with 32 added: the low four bits are a nibble of scales[s % 8], the high two are bits 2(s / 4) and
+// 2(s / 4) + 1 of scales[8 + s % 4].
 void decode_q3_k(const std::byte* block, float* to) {
   const float d = half_at(block, 108);
   const uint8_t *hmask = bytes_at(block, 0), *packed = bytes_at(block, 96);

@@ -1,6 +1,6 @@
-// Decodes the lattice types IQ2 and IQ3: a code of a block chooses a point, a list of 8 or 4 magnitudes, and
-// each element has a sign bit. x = scale magnitude, negative if the sign bit is set. A block has 256
-// elements.
+// Decodes the lattice types IQ2 and IQ3. A code in a block is the index of a point, which is a list of 8 or 4
+// magnitudes. Each element also has a sign bit: x = scale * magnitude, negative if the bit is set. A block
+// has 256 elements.
 #include <bit>
 
 #include "formats/ggml_decoders.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kElements{256};
 
-// Magnitudes of the levels of a point's elements.
-constexpr float kIq2Levels[4]{8, 25, 43, 0};  // a point has no fourth level
+// A point stores each element as the index of a level. These are the magnitudes of the levels.
+constexpr float kIq2Levels[4]{8, 25, 43, 0};  // no point uses the fourth level
 constexpr float kIq3XxsLevels[8]{4, 12, 20, 28, 36, 44, 52, 62};
 constexpr float kIq3SLevels[8]{1, 3, 5, 7, 9, 11, 13, 15};
 
@@ -31,7 +31,7 @@ void write_4(float scale, uint16_t point, const float (&levels)[8], uint32_t sig
   }
 }
 
-// Some types store seven sign bits of eight elements: the eighth makes the number of set bits even.
+// Some types store seven sign bits for eight elements. The eighth bit makes the number of set bits even.
 uint32_t with_eighth_sign(uint32_t seven) {
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7;
 }
@@ -41,8 +41,8 @@ int nibble_at(const uint8_t* bytes, size_t j) { return bytes[j / 2] >> (4 * (j %
 
 }  // namespace
 
-// Block: d, 8 pairs of words. A pair is for 32 elements: the four bytes of its first word are points; its
-// second word has four times seven sign bits and, in its top bits, a scale of four bits.
+// Block: d, 8 pairs of words. A pair is for 32 elements: the four bytes of its first word are indices of
+// points; its second word has four groups of seven sign bits and, in its top bits, a scale of four bits.
 void decode_iq2_xxs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   for (size_t j = 0; j < kElements / 32; ++j) {
@@ -54,8 +54,8 @@ void decode_iq2_xxs(const std::byte* block, float* to) {
   }
 }
 
-// Block: d, 32 words of 16 bits, scales[8]. A word has a point (9 bits) and seven sign bits for 8 elements;
-// scales have four bits for 16 elements.
+// Block: d, 32 words of 16 bits, scales[8]. A word is for 8 elements: it has the index of a point (9 bits)
+// and seven sign bits. A scale has four bits and is for 16 elements.
 void decode_iq2_xs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t *words = bytes_at(block, 2), *scales = bytes_at(block, 66);
@@ -66,8 +66,8 @@ void decode_iq2_xs(const std::byte* block, float* to) {
   }
 }
 
-// Block: d, points[32], signs[32], high[8], scales[8]. Bits 8 and 9 of point j are bits 2(j % 4) and
-// 2(j % 4) + 1 of high[j / 4].
+// Block: d, points[32], signs[32], high[8], scales[8]. Bits 8 and 9 of the index of point j are bits 2(j % 4)
+// and 2(j % 4) + 1 of high[j / 4].
 void decode_iq2_s(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t *points = bytes_at(block, 2), *signs = bytes_at(block, 34), *high = bytes_at(block, 66),
@@ -79,7 +79,8 @@ void decode_iq2_s(const std::byte* block, float* to) {
   }
 }
 
-// Block: d, points[64], 8 words, each as the second word of a pair in IQ2_XXS. 8 elements take 2 points.
+// Block: d, points[64], 8 words, each laid out as the second word of a pair in IQ2_XXS. Two points give 8
+// elements.
 void decode_iq3_xxs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t* points = bytes_at(block, 2);
@@ -92,8 +93,8 @@ void decode_iq3_xxs(const std::byte* block, float* to) {
   }
 }
 
-// Block: d, points[64], high[8], signs[32], scales[4]. Bit 8 of point j is bit j % 8 of high[j / 8]. Scales
-// have four bits for 32 elements.
+// Block: d, points[64], high[8], signs[32], scales[4]. Bit 8 of the index of point j is bit j % 8 of
+// high[j / 8]. A scale has four bits and is for 32 elements.
 void decode_iq3_s(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t *points = bytes_at(block, 2), *high = bytes_at(block, 66), *signs = bytes_at(block, 74),

@@ -1,4 +1,4 @@
-// Writes a GGUF file of any size in pieces. Types and shapes suffice to write the header first.
+// Writes a GGUF file of any size in pieces. The header is written first; it needs only types and shapes.
 #pragma once
 
 #include <cstddef>

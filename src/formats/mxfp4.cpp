@@ -61,8 +61,8 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
   return block;
 }
 
-// With kOcp's scale, 2^(exponent of the largest value - 2), the codes of values with the largest exponent are
-// 4 and 6. Those of each next lower exponent are 2 and 3, 1 and 1.5, only 0.5, and 0.
+// kOcp's scale is 2^(exponent of the largest value - 2). E2M1 has these multiples of the scale: 4 and 6 with
+// the largest exponent; 2 and 3, 1 and 1.5, then only 0.5 with lower exponents; and 0.
 bool is_exact(std::span<const float, kMxfp4BlockSize> values) {
   constexpr uint32_t kLowBits{0x3FFFFF}, kTopBit{0x400000}, kNotFinite{255}, kLeast{3};
   uint32_t low_bits = 0, top = 0;

@@ -43,7 +43,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
 // that was decoded from MXFP4 and has no NaN, no infinity and no number below 2^-124 except zeros.
 bool is_exact(std::span<const float, kMxfp4BlockSize> values);
 
-// Convert whole rows of n values: n is a multiple of 32, `codes` has n / 2 bytes and `scales` n / 32.
+// Convert n values: n must be a multiple of 32, `codes` has n / 2 bytes, and `scales` has n / 32 bytes.
 void decode_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<float> values);
 void encode_mxfp4(std::span<const float> values, std::span<uint8_t> codes, std::span<uint8_t> scales,
                   Mxfp4Rule rule = Mxfp4Rule::kOcp);

@@ -23,7 +23,8 @@ namespace {
 using Fault = ContainerFault;
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxIndexBytes{kMaxSafetensorsHeaderBytes};  // an index is smaller than the headers
+// The limit of a header suffices for an index, which lists only the name and the file of each tensor.
+constexpr size_t kMaxIndexBytes{kMaxSafetensorsHeaderBytes};
 
 std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};

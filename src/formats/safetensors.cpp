@@ -151,8 +151,8 @@ void check_size(const Entry& entry, const std::filesystem::path& path) {
                          entry.end - entry.begin);
 }
 
-// Checks that the tensors, sorted by offset, cover the file without gaps from 0 to its end. An empty tensor
-// must come before the tensor that begins at the same offset.
+// Checks that the tensors, sorted by offset, cover the data from its start to its end without gaps. An empty
+// tensor must come before the tensor that begins at the same offset.
 void check_layout(const std::vector<Entry>& sorted, uint64_t data_bytes, const std::filesystem::path& path) {
   uint64_t end = 0;
   for (const Entry& entry : sorted) {

@@ -12,7 +12,8 @@ using Fault = ContainerFault;
 
 constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2 levels, but "metadata" may hold any JSON
 
-// Whether `name` can only be a file in the index's folder. Links are allowed: a Hugging Face cache has links.
+// Whether `name` has no folder part, so that it names a file in the folder of the index. The file may be a
+// link: a Hugging Face cache has links.
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });

@@ -1,4 +1,4 @@
-// Writes a safetensors file of any size in pieces. Dtypes and shapes suffice to write the header first.
+// Writes a safetensors file of any size in pieces, the header first: it needs only dtypes and shapes.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,9 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-// The data begins at a multiple of 64 bytes, and wider types come first, so every tensor is aligned for its
-// dtype. The destructor removes the file unless finish() was called. All members throw what NewFile throws.
+// The data begins at a multiple of 64 bytes, and tensors of wider dtypes come first, so every tensor is
+// aligned for its dtype. The destructor removes the file unless finish() was called. All members throw what
+// NewFile throws.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);

@@ -24,7 +24,7 @@ ContainerFault fault_of(simdjson::error_code error) {
 
 simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::string_view text,
                                             size_t max_depth, const std::filesystem::path& path) {
-  // simdjson accepts one level less than the depth that it gets.
+  // simdjson accepts one level less than the depth passed to allocate().
   simdjson::error_code error = parser.allocate(text.size(), max_depth + 1);
   simdjson::dom::element root;
   if (!error) error = parser.parse(text.data(), text.size()).get(root);

@@ -203,7 +203,8 @@ const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// On the first call, records name and owner of the request's key. A later reload may remove the key.
+// On the first call for a request, records name and owner of its key, because a reload may remove the key
+// before the request ends.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -221,7 +222,7 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics are vital: they show operators that the server is full.
+// Probes and metrics must be answered even by a full server: they show operators that it is full.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }

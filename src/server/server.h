@@ -27,7 +27,7 @@ class Server {
 
   std::string address() const;  // http://127.0.0.1:8080, or unix:PATH
   uint16_t port() const;
-  Metrics& metrics();  // pass its functions to EngineOptions::on_step; lives as long as the server
+  Metrics& metrics();  // EngineOptions::on_step must call observe_step() of it; lives as long as the server
 
   // Reports the progress of loading, in any unit, to clients of /health. Thread-safe.
   void report_loading(size_t done, size_t total);
@@ -43,7 +43,7 @@ class Server {
   // /health reports not ready. After shutdown_delay, new requests are refused and running ones finish;
   // shutdown_timeout later the rest is cancelled. A second signal ends the process with exit code 130. If the
   // engine or the device hangs, so that the server is not destroyed within ServerOptions::teardown after
-  // serve(), the process ends with the exit code for serve()'s result (server/exit_codes.h).
+  // serve() returned, the process ends with the exit code for serve()'s result (server/exit_codes.h).
   ServerEnd serve(Engine& engine);
 
  private:

@@ -18,7 +18,7 @@ class Acceptance {
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  static constexpr size_t kNumPlaces{8};  // the last entry is for its place and all later places
+  static constexpr size_t kNumPlaces{8};  // the last entry counts place 7 and all later places
   struct Tally {
     double num_right{0}, num{0};
   };

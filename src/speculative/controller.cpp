@@ -10,25 +10,27 @@ namespace {
 constexpr double kAllowance{0.01};  // a plain step adds this share of its time to the balance
 // Limits of the balance, in plain steps' times: loss beyond the balance that one step may risk, initial
 // balance, largest balance. In a simulation with step times of an H200 and 70 % acceptance, an initial
-// balance of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
+// balance of 0 let one wrong draft stop drafting for a hundred steps: drafts then made an answer of 128
+// tokens 8 % faster instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // The balance counts at most this multiple of the usual time of a step of the same size.
 constexpr double kMostOfUsual{1.5};
 // Expected speedup from which drafting begins, and from which it continues.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
-// While all steps have drafts, each kStepsToPlain-th step is plain, to measure plain steps again. While
-// measured costs rule out likely drafts, each kStepsToProbe-th step may have them nevertheless (a probe).
+// While all steps have drafts, every kStepsToPlain-th step is plain, to measure plain steps again. While
+// likely drafts are not verified because measured costs are too high, every kStepsToProbe-th step is a probe:
+// it assumes a low cost (kProbeShare).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // The draft head is tried after steps_to_try_ steps. A failed trial doubles steps_to_try_, up to
-// kMostStepsToTry; after the head was on, it is kStepsToTryAgain. The head is switched off when chain_gain_,
-// a decaying average (kKeptGain), falls below kLeastChainGain.
+// kMostStepsToTry. When the head is switched off, steps_to_try_ becomes kStepsToTryAgain. The head is
+// switched off when chain_gain_, a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// kDraftsToTry: tokens that the head drafts in a trial. kMoreDrafts: otherwise, tokens that it drafts in
-// addition to the drafts worth verifying.
+// Number of tokens that the head drafts per sequence: in a trial kDraftsToTry, in other steps kMoreDrafts
+// more than the drafts that are worth verifying now.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe assumes that a draft for every sequence costs this share of a plain step.
+// A probe assumes that verifying one draft of every sequence takes this share of a plain step's time.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -54,7 +56,8 @@ void Controller::add(const StepMeasure& step) {
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
-  // A limit is needed: a step that is slow for another reason would stop drafts for thousands of steps.
+  // Without the limit, one step that is slow for a reason other than drafts would make the balance so
+  // negative that drafting stops for thousands of steps.
   const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
   const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
   if (step.has_chain && step.num_drafts == 0)
@@ -71,8 +74,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts that gives the most expected tokens per second, for a step that also makes the
-// next drafts.
+// Returns the number of drafts to verify that gives the most expected tokens per second in a step that also
+// makes drafts for the next step.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -86,9 +89,9 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// Returns the number of tokens to draft per sequence if `num_checked` drafts of all sequences together are
-// worth verifying. If the draft model makes no more than these (`are_all`), it drafts one more token, to
-// learn whether that is accepted.
+// Returns the number of tokens to draft per sequence for the next step. `num_checked`: number of drafts that
+// this step verifies in all sequences together (a tree counts by its depth). `are_all`: no offered draft was
+// left out. The draft model then drafts one more token per sequence, to learn whether that is accepted.
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
@@ -124,8 +127,8 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// Returns whether the balance is too low. While the head is on or tried, it may be negative, because one
-// trial can cost more than the balance.
+// Returns whether the balance is too low for drafts. While the head is on or tried, the balance may fall to
+// minus kStake plain steps, because one trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
@@ -151,8 +154,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts that gives the most expected tokens per second; 0 if none is faster than a
-// plain step by the factor `least_gain`. A probe assumes kProbeShare instead of the measured cost.
+// Returns the number of drafts to verify that gives the most expected tokens per second; 0 if no number is
+// faster than a plain step by the factor `least_gain`. A probe assumes kProbeShare, not the measured cost.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);

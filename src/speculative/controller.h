@@ -28,7 +28,7 @@ struct DraftOffer {  // drafts offered for one sequence
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// Source of the drafts that a step makes for the next step. A draft model makes only likely drafts.
+// Source of the drafts that a step makes for the next step. See num_to_make() for the number of drafts.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
@@ -50,7 +50,8 @@ class Controller {
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  int num_to_draft() const { return num_to_draft_; }  // tokens to draft per sequence in the step chosen last
+  // Number of tokens to draft per sequence during the step for which choose() was called last.
+  int num_to_draft() const { return num_to_draft_; }
 
  private:
   struct Best {
@@ -67,7 +68,7 @@ class Controller {
                          std::span<const DraftOffer> offers);
   size_t num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                       bool is_probe) const;
-  // Whether a step of `seconds` could lose more time than the balance and kStake plain steps.
+  // Whether a step of `seconds` could lose more time than the balance plus the time of kStake plain steps.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
@@ -77,11 +78,12 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  double chain_share_{0.15};  // time to make drafts, as a share of a plain step; a guess at first
+  double chain_share_{0.15};  // time to make drafts, as a share of a plain step; guessed until it is measured
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  // Average over steps with the head: time of plain steps for the same tokens, divided by the step's time.
+  // Average speedup of steps with the head: time that plain steps need for the same number of tokens, divided
+  // by the time of the step.
   double chain_gain_{0};
   bool has_account_{false};  // whether account_seconds_ (the balance) is set
   double account_seconds_{0};

@@ -32,7 +32,8 @@ class Drafter {
   virtual Proposal propose(int most) = 0;  // proposes at most `most` tokens
   // Receives the drafts of the backend's draft head, which follow the tokens pushed so far.
   virtual void take(const Drafts&) {}
-  // Whether making drafts costs time before propose() is called. If so, propose() is called in every step.
+  // Whether the drafts are already made when propose() is called. If so, propose() is called in every step: a
+  // pause after wrong proposals would save no time.
   virtual bool has_made_drafts() const { return false; }
   // Makes the draft model (model.h) draft this number of tokens for the sequence in its next run().
   virtual void want(int) {}

@@ -1,4 +1,4 @@
-// The table of drafters. A drafter is one file in this folder and one row of the table.
+// The table of drafters. A new drafter is a file in this folder and a row of the table.
 #pragma once
 
 #include <functional>

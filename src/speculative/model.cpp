@@ -13,7 +13,7 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual number of unread tokens of a text when run() begins: the last accepted draft, and the next token.
+// Usual number of unread tokens of a text when run() begins: the last accepted draft, and the token after it.
 constexpr int kUsualLag{2};
 
 // Whether the full pages that `tokens` and `other` have in common are more than the pages that `num_filled`

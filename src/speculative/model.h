@@ -2,8 +2,8 @@
 // with its own KV cache, and drafts the likeliest tokens one after another. The draft model reads a text (the
 // tokens of a sequence) only when drafts for the text are requested, so a text may have unread tokens (a
 // lag). A call of run() first runs unread tokens, at most one step of them, and makes drafts only if none are
-// left. Keys and values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts
-// with a common prefix share pages. A text for which no pages are left never gets drafts again.
+// left. Keys and values of accepted drafts are kept; those of rejected drafts are overwritten. Texts with a
+// common prefix share pages. Once a text finds no free pages or its context is full, it gets no more drafts.
 #pragma once
 
 #include <memory>
@@ -36,12 +36,13 @@ class DraftModel {  // one for all sequences of an engine
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time that the draft model took for unread tokens of prompts and of answers. The two unread tokens that a
-  // text usually has do not count.
+  // Time that the draft model took for unread tokens of prompts and of answers. Two tokens of each text do
+  // not count: even a text with drafts in every step has two unread tokens when run() begins.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
-  // Makes drafts for the texts that called want(), and clears these requests. Does nothing after a failure.
+  // Makes drafts for the texts whose want() was called since the last run(). Once the draft model has failed,
+  // does nothing.
   CatchUp run();
 
  private:
@@ -84,7 +85,7 @@ class ModelDrafter final : public Drafter {
   int num_wanted_{0};
   std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
   HeadDrafter made_;                    // holds the drafts to propose
-  std::optional<SequencePages> pages_;  // not set: no pages were left for this text
+  std::optional<SequencePages> pages_;  // not set: the text gets no more drafts
 };
 
 }  // namespace nibble::speculative

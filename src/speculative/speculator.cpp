@@ -16,10 +16,10 @@ constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
-// difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
-// larger difference is used, because sequences differ and bad phases are short. Counts above those of all
-// sequences are always used: ignoring them lost two thirds of the gain of drafts that are right for 50
-// tokens, then wrong for 50.
+// difference below this share of a draft's variance p(1-p) is ignored. At p = 0.5 that is 1.6 standard
+// deviations of the estimate. A larger difference counts, because sequences differ and because a sequence's
+// drafts can be wrong for a short time. Counts above those of all sequences are always used: ignoring them
+// lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -80,8 +80,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: probability that is left for further children of token i: 1 minus the probabilities of its
-  // children handled so far. left[0]: the same for tokens that directly follow the text.
+  // left[i + 1]: probability that is left for further children of token i, which is 1 minus the probabilities
+  // of its children handled so far. left[0]: the same for tokens that directly follow the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
@@ -148,9 +148,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // While drafts are verified, wrong drafts cause no pause: on average drafts pay off. With pauses, every
-    // sixth step had no drafts. Then 2 % of the tokens per second were lost at an acceptance of 0.8, and 25 %
-    // at an acceptance of 0.5 with almost free rows.
+    // While the sequence's drafts are verified, wrong drafts cause no pause, because on average such drafts
+    // pay off. With pauses, every sixth step had no drafts. That lost 2 % of the tokens per second at an
+    // acceptance of 0.8, and 25 % at an acceptance of 0.5 with rows that take almost no time.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -242,7 +242,8 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// If the controller chooses drafts, its state is restored, because the step was launched without drafts.
+// The step was already launched without drafts. So if the controller chooses drafts for it, the controller's
+// state is restored.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

@@ -40,9 +40,10 @@ class Track {  // the drafters of one sequence
 
  private:
   friend class Speculator;
-  // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter states.
+  // Acceptance is measured separately for three kinds of drafts. The kind of a draft depends on the
+  // probability that the drafter states or, if it states none, on the length of the match.
   static constexpr size_t kNumKinds{3};
-  // `probability`: that of the token, given that the tokens before it with the same parent are wrong.
+  // `probability`: probability of the token, given that the earlier tokens with the same parent are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // kind of each token
 
@@ -53,7 +54,7 @@ class Track {  // the drafters of one sequence
     Proposal watched{};  // proposal that is compared with the tokens that follow
     // Index of the last accepted token of `watched`, and number of accepted tokens.
     int last_right{-1}, num_right{0};
-    // After wrong proposals the drafter pauses for some steps, unless steps of the sequence have drafts.
+    // After wrong proposals the drafter pauses for some steps, unless drafts of the sequence are verified.
     int num_misses{0}, num_steps_to_wait{0};
   };
   std::shared_ptr<const FinishedTexts> finished_;  // the answers that the drafters search
@@ -78,22 +79,23 @@ class Speculator {
 
   struct Choice {
     Track* track{nullptr};
-    int most{0};                    // maximum number of drafts that have rows and pages
+    int most{0};                    // maximum number of drafts, limited by free rows and pages
     std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
   // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: size of the step without
   // drafts.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
+  // Sets is_drafting(): whether drafts would have paid off in a step of this size that was launched without
+  // drafts. Callers ignore the drafts in `choices`: choose() chooses those of the next step.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Returns the tokens per sequence that the head or draft model drafts in the step chosen last, for the next
-  // step.
+  // Returns the number of tokens per sequence that the head or the draft model drafts for the next step,
+  // during the step for which choose() was called last.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // number of tokens that the head drafts per position
-  // Whether all drafts come from the head, as chains of constant length, except for requests with a
-  // prediction. A step can then be planned before its drafts are known. With by_cost the length depends on
-  // probabilities.
+  // Whether all drafts come from the head, as chains of constant length, so that a step can be planned before
+  // its drafts are known. Requests with a prediction are exceptions. False if by_cost is set, because the
+  // length then depends on probabilities.
   bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
   // Lets the draft model, if any, make `num_drafts` drafts for each of the sequences.
@@ -101,7 +103,7 @@ class Speculator {
   // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step) { controller_.add(step); }
   // Whether the last choose() chose drafts, or the last consider() found that drafts would pay off. If so,
-  // the next step waits for tokens.
+  // the next step is launched only when the tokens of the current step are known.
   bool is_drafting() const { return is_drafting_; }
 
  private:
@@ -116,8 +118,8 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Statistics of each drafter over all sequences. acceptance_: of the first token proposed for a position.
-  // acceptance_of_others_: of further tokens for the same position, if the earlier tokens were wrong.
+  // Acceptance of each drafter's tokens, over all sequences. acceptance_: the first token proposed for a
+  // position. acceptance_of_others_: further tokens for that position, if the earlier ones were wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

@@ -10,9 +10,10 @@ namespace {
 // costs kGuessedShare of a plain step. By the bytes of experts that a row reads (docs/speculation.md), the
 // share is 0.3 to 0.7 on a GPU and about 1 on a CPU. The guess is lower, because drafts that seem too
 // expensive are never tried. With a measurement for fewer rows, a further row is assumed to cost half of a
-// measured row (rows share experts), and at least kLeastShare of a plain row. With kGuessedShare as the
-// minimum, 64 sequences, whose rows are nearly free, got at most 2 drafts each and 0.85 of the speed that 5
-// drafts each give. The minimum is not 0, because noise can make rows seem free.
+// measured row (rows share experts), and at least kLeastShare of a plain step's time per sequence. With
+// kGuessedShare as the minimum, 64 sequences, whose further rows take almost no time, got at most 2 drafts
+// each and reached 0.85 of the speed that 5 drafts each give. The minimum is not 0, because noise in the
+// measurements can make rows seem to take no time.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 
@@ -48,8 +49,8 @@ void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool h
     plain_[plain_of(num_sequences)].add(seconds);
   } else if (const std::optional<double> none = plain(num_sequences)) {
     const size_t column = column_of(num_more_rows);
-    // Scales the time to the column's number of rows: 9 rows would otherwise make 8 seem expensive. A step
-    // that also makes drafts is not scaled.
+    // Scales the time to the column's number of rows: 9 rows would otherwise make 8 seem expensive. The time
+    // of a step that also makes drafts is not scaled, because making drafts takes part of it.
     const double share = has_chain ? 1 : static_cast<double>(kMoreRows[column]) / num_more_rows;
     (has_chain ? chain_ : more_)[row_of(num_sequences)][column].add(share * (seconds - *none));
   }

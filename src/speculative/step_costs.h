@@ -1,7 +1,8 @@
 // Measured time of a step by its number of sequences and of further rows (rows beyond one per sequence),
 // interpolated linearly. Plain steps (without further rows) are measured for narrow ranges of sequences; the
-// seconds that further rows add, for wide ranges. On a CPU a step of 3 sequences costs 1.5 times a step of 2:
-// in a common range, 2 sequences with drafts would be compared with 3 without, and drafts would seem to gain.
+// seconds that further rows add, for wide ranges. Plain steps need narrow ranges: on a CPU a step of 3
+// sequences takes 1.5 times as long as a step of 2. With both in one range, 2 sequences with drafts would be
+// compared with 3 sequences without drafts, and drafts would seem to gain time.
 #pragma once
 
 #include <array>
@@ -14,11 +15,10 @@ class StepCosts {
  public:
   // `has_chain`: the step also made drafts. Until plain() is known, only plain steps are recorded.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
-  // Returns the seconds of a step without further rows; nullopt until enough steps of about this size were
-  // measured.
+  // Returns the seconds of a plain step; nullopt until enough plain steps of about this size were measured.
   std::optional<double> plain(int num_sequences) const;
-  // Returns the seconds of a step with further rows; nullopt if plain() returns nullopt. For more rows than
-  // measured, a row is assumed to cost half of a measured one: low enough that more rows get tried.
+  // Returns the seconds of a step with further rows; nullopt if plain() returns nullopt. Each row beyond the
+  // largest measured number of rows is assumed to cost half of a measured row, so that more rows get tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
   // Returns the seconds of a step that also makes drafts; nullopt until a step of about this size was
   // measured.
@@ -27,10 +27,12 @@ class StepCosts {
  private:
   static constexpr std::array<int, 25> kMoreRows{0,  1,  2,  3,  4,   5,   6,   7,   8,   11,  15,   20,  27,
                                                  36, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536};
-  static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128, rounded down
-  // Sequences: 1 to 8, then eight sizes per doubling (9, ..., 16, 18, ..., 32, ..., 128), rounded down.
+  // Steps with further rows: the number of sequences is rounded down to 1, 2, 4, ..., 128.
+  static constexpr size_t kNumSequenceSizes{8};
+  // Plain steps: the number of sequences up to 8 is exact; larger numbers are rounded down to eight sizes per
+  // doubling (9, ..., 16, 18, ..., 32, ..., 128).
   static constexpr size_t kNumPlainSizes{40};
-  // The last measurements of one size. Their median ignores single slow steps.
+  // The last measurements of one size of steps. Their median ignores single slow steps.
   struct Measured {
     static constexpr size_t kNumKept{7};
     std::array<double, kNumKept> seconds{};

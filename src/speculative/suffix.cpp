@@ -10,14 +10,14 @@ namespace {
 constexpr TokenId kEndOfAnswer{-1};  // separates answers; equals no token
 constexpr int kSuffixPlaces{16};     // maximum number of occurrences compared per index
 constexpr int kSuffixMatch{64};
-constexpr size_t kMaxSalts{256};  // each salt takes a few kilobytes
+constexpr size_t kMaxSalts{256};  // a salt takes a few kilobytes even without answers
 // Tokens with a smaller estimated probability are not proposed. The limit is ArcticInference's.
 constexpr double kMinShare{0.1};
 
 struct Occurrence {               // an earlier occurrence of the sequence's last tokens
   std::span<const TokenId> rest;  // the text after the occurrence
   int num_matched;
-  bool repeats;  // `rest` is the end of the sequence itself, and is read repeatedly
+  bool repeats;  // `rest` is the end of the sequence itself; after its last token, at() starts again
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
     return repeats && !rest.empty() ? rest[i % rest.size()] : kEndOfAnswer;

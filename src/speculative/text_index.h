@@ -20,8 +20,8 @@ class TextIndex {
   std::span<const TokenId> tokens() const { return tokens_; }
   int order() const { return order_; }
 
-  // Returns the latest place that may follow the last `order` tokens of `context` (see num_matched()); 0:
-  // none.
+  // Returns the latest place after tokens with the same hash as the last `order` tokens of `context`; 0:
+  // none. The tokens themselves may differ: num_matched() compares them.
   int latest(std::span<const TokenId> context) const;
   // Returns the previous place with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }

@@ -11,8 +11,9 @@
 namespace nibble {
 namespace {
 
-// Pieces up to this length are merged by a linear scan, which is faster than a heap: the scan's n^2 steps
-// touch one or two cache lines and have no branches. Only pieces such as lines of dashes are about as long.
+// Pieces up to this length are merged by a linear scan. For usual pieces a scan is faster than a heap: its
+// n^2 steps touch one or two cache lines and have no branches. Few pieces are near the limit: lines of
+// dashes, for example.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {

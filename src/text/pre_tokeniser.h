@@ -1,5 +1,6 @@
-// Splits text into pieces, inside which tokens are merged. A piece is a match of the split expression, or the
-// text between two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves none).
+// Splits text into pieces; tokens are merged only within a piece. A piece is a match of the split expression,
+// or the text between two matches (as Split with behaviour "Isolated" in Hugging Face's tokenizers). The
+// matches of o200k's expression leave no text between them.
 #pragma once
 
 #include <memory>

@@ -51,7 +51,7 @@ Tokenizer Tokenizer::from_tiktoken(std::string_view ranks, const std::string& or
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::vector<TokenId> ids;
-  ids.reserve(text.size() / 3);  // English: a token of o200k has 4 to 5 bytes
+  ids.reserve(text.size() / 3);  // enough for English, where a token of o200k has 4 to 5 bytes
   PreTokeniser::Pieces pieces(impl_->pre_tokeniser);
   const SpecialNames& names =
       special == SpecialTokens::kRecognise ? impl_->special_names : impl_->added_names;

@@ -39,7 +39,7 @@ class Tokenizer {
   // Returns a token's bytes, or a special token's name; empty for an id without a token. The tokenizer must
   // outlive the result.
   std::string_view bytes(TokenId id) const;
-  // Returns the bytes of all tokens; may be invalid UTF-8 (Utf8Stream).
+  // Returns the bytes of all tokens. They may be invalid UTF-8; Utf8Stream turns them into valid UTF-8.
   std::string decode(std::span<const TokenId> ids) const;
 
   bool is_special(TokenId id) const;

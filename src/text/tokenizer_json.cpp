@@ -128,22 +128,23 @@ struct AddedToken {
 };
 using AddedTokens = std::unordered_map<std::string_view, AddedToken>;
 
-// Whether the name looks like that of a control token. Some programs save harmony's tokens without the flag
-// "special"; text must never be encoded to a control token.
+// Whether the name looks like that of a control token. Some programs save harmony's control tokens without
+// the flag "special". They are special nevertheless: user text must never be encoded to a control token.
 bool looks_special(std::string_view name) { return name.starts_with("<|") && name.ends_with("|>"); }
 
 AddedTokens read_added(const Document& document) {
   AddedTokens added;
   if (!document.find("/added_tokens")) return added;
   const size_t num_added = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Vocabularies have about a thousand added tokens. simdjson searches each from the start: n^2 steps.
+  // Vocabularies have about a thousand added tokens. The limit is needed because simdjson finds the n-th
+  // element of a list only by counting from the start, so reading all elements takes n^2 steps.
   constexpr size_t kMaxAdded{1 << 14};
   if (num_added > kMaxAdded)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxAdded);
   for (size_t index = 0; index < num_added; ++index) {
     const std::string place = fmt::format("/added_tokens/{}", index);
     const std::string_view name = document.text(place + "/content");
-    // Tokens with these flags would swallow spaces or parts of words.
+    // With these flags, a token would match only whole words, or would include the spaces next to it.
     document.require(place + "/single_word", false, false);
     document.require(place + "/lstrip", false, false);
     document.require(place + "/rstrip", false, false);

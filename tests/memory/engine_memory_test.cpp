@@ -14,8 +14,8 @@ namespace {
 class EngineMemory : public EngineAnswers {};
 INSTANTIATE_TEST_SUITE_P(AllWays, EngineMemory, testing::ValuesIn(kAllWays));
 
-// Returns prompts that share pages, one of them with log-probabilities of its prompt. One request more than
-// can run at the same time.
+// Returns requests whose prompts share pages; one request wants log-probabilities of its prompt. There is one
+// request more than can run at the same time.
 std::vector<GenerationRequest> some_requests() {
   std::vector<GenerationRequest> requests;
   const Tokens shared(static_cast<size_t>(kPageTokens) + 3, token_of('a'));

@@ -24,7 +24,7 @@ struct RawAnswer {
   };
   End end{End::kClosed};
   int status{0};
-  std::string body;  // without the lines between its chunks
+  std::string body;  // without the lines that give the sizes of chunks
 };
 
 class RawClient {

@@ -30,7 +30,7 @@ using test::RawAnswer;
 using Object = nlohmann::json;
 using namespace nlohmann::literals;
 
-constexpr std::chrono::seconds kPatience{20};  // longer than JSON waits for memory
+constexpr std::chrono::seconds kPatience{20};  // longer than an allocation of JSON waits for free memory
 
 // The model's answer to every prompt. Set while the server is idle.
 std::atomic<const std::vector<TokenId>*> script{nullptr};
@@ -114,7 +114,7 @@ std::vector<Case> cases() {
       {"ollama_whole", "POST", "/api/chat",
        R"({"model": "toy", "stream": false, "options": {"num_predict": 40}, )" + hi + "}", final},
       {"tokenize", "POST", "/tokenize", R"({"prompt": "Hello there", "return_token_strs": true})"},
-      // long enough for the parse pool
+      // long enough to be tokenised on the parse pool
       {"tokenize_long", "POST", "/tokenize", R"({"prompt": ")" + long_text + R"("})"},
       {"models", "GET", "/v1/models", ""},
       {"status", "GET", "/status.json", "", "", false},
@@ -178,7 +178,7 @@ std::string scrubbed(std::string_view body) {
   return text;
 }
 
-// Returns the names of the metrics in a text.
+// Returns the HELP lines of Prometheus text, which name all metrics, and the last character of the text.
 std::string helps(const std::string& text) {
   std::string found;
   for (size_t at = 0; (at = text.find("# HELP ", at)) != std::string::npos; ++at)
@@ -196,7 +196,7 @@ class ServerMemoryOfConnections : public testing::Test {
   }
   ~ServerMemoryOfConnections() override { spdlog::set_level(spdlog::level::err); }
 
-  // Limits so small that a few requests notice if something is lost.
+  // Limits so small that a few requests exceed them if the server leaks connections or bytes.
   static ServerOptions options() {
     ServerOptions options = test::any_port();
     options.limits.max_connections = 3;
@@ -317,7 +317,8 @@ int64_t num_tried() {
 TEST_P(ServerMemory, AnAllocationThatFailsEndsAtMostItsRequest) {
   const Case& asked = GetParam();
   ask(asked);
-  ASSERT_NO_FATAL_FAILURE(check_works());  // from now on metrics have labels for both
+  // After one request of each kind, the list of metrics no longer changes.
+  ASSERT_NO_FATAL_FAILURE(check_works());
   const RawAnswer right = ask(asked);
   ASSERT_EQ(right.status, 200) << right.body;
   ASSERT_NO_FATAL_FAILURE(check_same(asked, ask(asked), right));

@@ -1,6 +1,6 @@
-// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also where the
-// kernel table has another one. The steps that other kernels run faster go to the file of --tuning. Also
-// prints rows for developers who edit the table.
+// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also for numbers at
+// which the kernel table chooses another kernel. If another kernel is faster than the table's, the file of
+// --tuning gets the numbers of rows for which it is. Also prints rows for developers who edit the table.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ struct TuneKernelsOptions {
 
 struct TunedKernels {
   RunOutput output;
-  Tuning tuning;  // gpu_steps
+  Tuning tuning;  // only gpu_steps is set
 };
 
 // The backend in `setup` must have the function `try_kernels`. Throws InputError.
@@ -35,7 +35,7 @@ TunedKernels tune_kernels(const TuneKernelsOptions& options, const Model& model,
 
 // Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Lists the steps for which tuning chose other kernels, one per line.
+// Lists the sizes of steps for which tuning chose other kernels than the table, one range per line.
 std::string tuned_steps_text(std::span<const TunedSteps> steps);
 // Returns rows to paste into kernel_table.cpp, with only the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);

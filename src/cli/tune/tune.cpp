@@ -1,5 +1,5 @@
-// nibble tune: finds the fastest thread count and work sizes on this CPU, and stores them for all commands.
-// On a GPU, prints the fastest kernel for each number of rows (tune/kernels.h).
+// nibble tune: finds the fastest thread count and work sizes on this CPU, or the fastest kernels for each
+// number of rows on a GPU (tune/kernels.h). Stores them for all commands.
 #include <fmt/format.h>
 
 #include <algorithm>
