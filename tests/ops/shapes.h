@@ -4,10 +4,11 @@
 
 namespace nibble::shapes {
 
-// Tiles have 1, 2 or 4 tokens, blocks of tokens 24. MXFP4 blocks have 32 columns, KV pages 32 positions.
+// Numbers of tokens. The CPU's kernels multiply tiles of 1, 2, 4 or 8 tokens, and take 64 tokens
+// (cpu::kTokenBlock) at a time. An MXFP4 block has 32 columns, a KV page 32 positions.
 inline constexpr int kTokens[]{1, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000};
 
-// Columns of a contraction. kOddCols are not multiples of 32: only matrices in BF16 may have such rows.
+// Numbers of columns of a weight matrix. kOddCols are not multiples of 32: only BF16 matrices may have these.
 inline constexpr int kBlockCols[]{32, 64, 160, 224, 512, 544, 2880};
 inline constexpr int kOddCols[]{2, 40, 100};
 

@@ -68,7 +68,8 @@ inline std::string byte_level(std::string_view bytes) {
   return text;
 }
 
-// Returns a tokenizer.json like gpt-oss's, but with an empty /model, as JSON that a test can change.
+// Returns a tokenizer.json like gpt-oss's, but without vocabulary, merges and added tokens, as JSON that a
+// test can change.
 inline nlohmann::json pipeline() {
   auto json = nlohmann::json::parse(file_bytes(test::source_path("models/tiny-gpt-oss/tokenizer.json")));
   json["model"]["vocab"] = nlohmann::json::object();

@@ -48,8 +48,8 @@ TEST(PreTokeniser, OnePieceMayBeAMegabyte) {
   }
 }
 
-// Long runs that an alternative scans to the end, before one letter makes it fail. If each position of a run
-// was tried again, this would take minutes.
+// One alternative of the expression scans each long run to its end, and fails at the letter there. If the run
+// was scanned again from each of its positions, this test would take minutes.
 TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
   std::string text;
   for (int i = 0; i < 10; ++i) {

@@ -70,7 +70,8 @@ TEST(Tiktoken, TheOrderOfLinesAndTheLastLineEndDoNotMatter) {
 TEST(Tiktoken, HarmonysTokensFollowTheLastRank) {
   const Tokenizer tokenizer = Tokenizer::from_tiktoken(rank_file({}), "test.tiktoken");
   EXPECT_EQ(tokenizer.num_tokens(), 256 + 21);
-  // The distances are the same as in the bundled vocabulary, whose special tokens begin at 4064.
+  // Each special token is at the same distance from the first one as in the bundled vocabulary, whose special
+  // tokens begin at 4064.
   const Tokenizer bundled = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   for (TokenId distance = 0; distance < 21; ++distance) {
     const TokenId id = 256 + distance;

@@ -67,7 +67,8 @@ TEST(TokenizerJson, AnAddedTokenThatIsNotSpecialIsTextWithItsOwnId) {
   EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{257, 301}), "ab<tool>");
 }
 
-// A name of harmony's form must be special: otherwise users' text could contain control tokens.
+// A token whose name looks like harmony's control tokens, <|...|>, must be special: otherwise users' text
+// could contain control tokens.
 TEST(TokenizerJson, ANameOfHarmonysFormIsSpecialWhateverTheFileSays) {
   json file = small_file();
   file["added_tokens"][0]["special"] = false;

@@ -80,8 +80,8 @@ TEST(Tokenizer, ARankFileAndATokenizerJsonGiveTheSameIds) {
   }
 }
 
-// The split expression splits 12 tokens that are valid text. Every other token that is valid text is encoded
-// as itself.
+// The split expression cuts 12 tokens that are valid text into several pieces. Every other token that is
+// valid text is encoded as itself.
 TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   int num_cut = 0;
   for (TokenId id = 0; id < 199'998; ++id) {
@@ -158,7 +158,8 @@ TEST(Tokenizer, AnyBytesComeBack) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     std::string bytes;
     const uint64_t size = random_bits(seed, 0) % 200;
-    const uint64_t high_bit = random_bits(seed, 1) % 3;  // thirds of the bytes that may be above 127
+    // None, one third or two thirds of the bytes may be above 127.
+    const uint64_t high_bit = random_bits(seed, 1) % 3;
     for (uint64_t i = 0; i < size; ++i) {
       const uint64_t bits = random_bits(seed, 2 + i);
       bytes += static_cast<char>(bits >> 8 & (bits % 3 < high_bit ? 0xFF : 0x7F));
@@ -180,7 +181,7 @@ TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
     while (text.size() < kTextBytes) text += part;
     EXPECT_EQ(o200k().decode(o200k().encode(text, SpecialTokens::kRecognise)), text) << part;
   }
-  std::string letters;  // one piece of 2 MB in which all merges differ
+  std::string letters;  // one piece of 2 MB: random letters, no repeated part
   for (uint64_t i = 0; i < 2 * kTextBytes; ++i) letters += static_cast<char>('a' + random_bits(7, i) % 26);
   EXPECT_EQ(o200k().decode(ordinary(o200k(), letters)), letters);
 }

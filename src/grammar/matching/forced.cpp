@@ -39,7 +39,8 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Whether a token can start with `beginning`, the end of the text, and continue with bytes that may follow.
+// Returns whether some token begins with `beginning`, which is the end of the text, and whether the rest of
+// that token may follow the text.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();

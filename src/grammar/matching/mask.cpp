@@ -11,11 +11,12 @@ namespace {
 
 // A mask is kept if its walk found at least 1 / kShareOfNodes of the vocabulary's nodes legal.
 constexpr size_t kShareOfNodes{128};
-// Maximum numbers of kept masks per grammar (25 kB each) and of ends per kept mask (16 bytes each).
+// Maximum number of kept masks per grammar (25 kB each), and of ends in a kept mask (KeptMask::End, 16 bytes
+// each).
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Whether the limits on the number of characters can't make any token illegal.
+// Whether the text stays within the terminal's limits on the number of characters, whichever token follows.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -46,7 +47,8 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a space is legal if the space may follow, and the rest of the token after it.
+  // A token that begins with a space is legal if the space may come next and the rest of the token may come
+  // after the space.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
@@ -69,7 +71,8 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Tokens that leave room for the missing characters are legal; longer tokens are tried.
+      // After a token, the text may need up to `missing` more characters before it can end. Tokens that leave
+      // room for these characters within the limit are legal. Longer tokens must be tried.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
@@ -126,7 +129,8 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // No characters are counted, so the result depends only on the item's state. Keep it if the walk was long.
+  // No character limit matters here, so the result depends only on the item's state. Keep it if the walk
+  // found many legal nodes.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);

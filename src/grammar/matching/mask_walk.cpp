@@ -5,7 +5,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Subtrees of at least this size are first checked for whether all their tokens are legal, which saves time.
+// Before a subtree of at least this size is walked, a check finds whether all its tokens are legal. If so,
+// the walk is not needed.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
@@ -24,7 +25,8 @@ class AutomatonPath {
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // False at depth 0: what may follow the item's text at its start is already in the parser's row.
+  // False at depth 0: if the text may end before the first byte, the parser's row already has the items that
+  // may follow it.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -116,7 +118,8 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // The continuation depends on the item's text only for member names and for items that must all differ.
+  // What may follow an item depends on the item's text only for member names and for list items that must all
+  // differ. Neither is a kMatch.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -26,8 +26,9 @@ class MaskWalk {
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // Like from_item(), for an automaton that no counter can limit within a token. `within` gets the tokens
-  // that stay inside the automaton's text, and the ends of that text, for from_ends().
+  // Like from_item() above, for an automaton whose limits on the number of characters no single token can
+  // violate. Adds to `within` the tokens that stay inside the automaton's text, and the places at which that
+  // text can end, which from_ends() needs.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
   // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);

@@ -36,8 +36,9 @@ class Matcher {
   // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
   // the caller adds the tokens that end the text. No bit is set if and only if the text must end here.
   void fill_mask(std::span<uint32_t> mask);
-  // Advances by a token, or by bytes (some thousand at most); both count as one step for rollback(). Returns
-  // false and changes nothing if the token or bytes may not follow. Special tokens and unknown ids never may.
+  // Advances by a token, or by bytes (a few thousand at most); both count as one step for rollback(). Returns
+  // false and changes nothing if the token or bytes may not follow. Special tokens and unknown ids are never
+  // accepted.
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
   // Whether the text may end here.
@@ -45,11 +46,12 @@ class Matcher {
   // Whether the text must end here.
   bool is_finished();
 
-  // Returns the bytes that must come next, whatever the tokens: up to a choice or a legal end, at most 256.
+  // Returns the bytes that must come next, at most 256: up to the first place at which two different bytes
+  // may follow or the text may end.
   std::string forced_bytes();
-  // Returns the tokens of forced_bytes() that a model would write, according to the encoding of the whole
-  // text. Empty if the accepted tokens differ from that encoding. Stops before bytes at which a longer token
-  // may begin. Each token is in the mask at its position. Changes nothing.
+  // Returns forced_bytes() as tokens, as a model would write them: the tokenizer encodes the accepted text
+  // and the forced bytes together. Empty if the accepted tokens differ from that encoding. Stops before bytes
+  // at which a longer token may begin. Each token is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
   // Returns the number of successful accept() calls. rollback(n) undoes all calls after the first n <=

@@ -55,7 +55,8 @@ class ChatChoices : public ChoiceListener {
                                      request.params.stream_interval)});
   }
 
-  // Sends a comment at once, so that the client gets the header with the answer's id before the first token.
+  // For a resumable answer, sends an SSE comment immediately, so that the client gets the header, which has
+  // the answer's id, before the first token.
   std::string on_queued() override { return is_resumable_ ? std::string(kSseKeepAlive) : ""; }
   std::string on_prompt(size_t choice, const PromptEvent& progress) override {
     if (choice > 0) return {};
@@ -165,7 +166,7 @@ class ChatChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// A chat request that can be given to the engine.
+// A chat request that is ready for the engine.
 struct ReadyChat {
   ChatRequest request;
   ChatPrompt prompt;

@@ -11,7 +11,7 @@
 namespace nibble::server {
 namespace {
 
-// `parent`: the model that an adapter changes; empty if the name is no adapter's.
+// `parent`: the model that an adapter changes; empty if `name` is not an adapter.
 Json model_row(const Service& service, const std::string& name, const std::string& parent = {}) {
   const ServedModel& model = *service.model;
   return {{"id", name},

@@ -34,7 +34,8 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   exchange.add_header("Cache-Control", "no-cache");  // browsers must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", content_policy(name, service.options.mcp_origins));
-  // The service worker may answer for the whole page, one folder above its own.
+  // The file of the service worker is in /page/, but the worker serves the page in the folder above. This
+  // header allows that.
   if (name == "worker.js") exchange.add_header("Service-Worker-Allowed", "..");
   exchange.add_header("X-Content-Type-Options", "nosniff");
   exchange.add_header("Referrer-Policy", "no-referrer");

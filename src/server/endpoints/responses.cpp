@@ -39,7 +39,8 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Throws if a result has no call before it. harmony/chat.h checks it too, but not with this API's names.
+// Throws HttpError if a tool result has no open call before it. harmony/chat.h also checks this, but its
+// error does not use this API's field names.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -128,8 +129,9 @@ asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exch
   co_return answer.close(usage);
 }
 
-// Lists a background response among those that run. On destruction removes it, and breaks off its events
-// unless they have ended: memory may run out before the response is complete.
+// Keeps a background response in Service::background while it runs. The destructor removes the response, and
+// breaks off its events if they have not ended. That happens if memory runs out before the response is
+// complete.
 class RunningResponse {
  public:
   RunningResponse(Service& service, std::shared_ptr<BackgroundResponse> response)
@@ -153,8 +155,8 @@ class RunningResponse {
 asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<const RunningResponse> running,
                                         std::vector<GenerationRequest> prompts,
                                         std::optional<HttpError> failure) {
-  // Destroyed when this function ends; the parameter would live longer. The parameter covers a lack of memory
-  // for the coroutine itself.
+  // `held` is destroyed when this function ends; the parameter `running` would live longer. It is a parameter
+  // nevertheless, so that the response is also removed if memory for the coroutine cannot be allocated.
   const std::shared_ptr<const RunningResponse> held = std::move(running);
   BackgroundResponse& response = **held;
   const std::string id = response.exchange.id();
@@ -202,7 +204,7 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
     reader.emplace(response->exchange.events(), 0);
   }
   const std::string first = response->answer.object().queue();
-  if (reader) reader->answer()->append(first);  // needs no wait for the reader, which is this request
+  if (reader) reader->answer()->append(first);  // no need to wait: the only reader is this request
   const Json queued = response->answer.object().json();
   asio::co_spawn(executor, run_in_background(service, std::move(running), std::move(prompts), failure),
                  asio::detached);

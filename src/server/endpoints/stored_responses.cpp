@@ -54,7 +54,7 @@ asio::awaitable<void> send_events(Service& service, Exchange& exchange, const st
   const size_t number = first_wanted_event(exchange);
   std::shared_ptr<KeptAnswer> events = service.kept_answers.find({exchange.record().key_owner, id});
   if (events) return send_kept(service, exchange, std::move(events), number);
-  if (!running(service, exchange, id)) stored(service, exchange, id);  // throws if it does not exist
+  if (!running(service, exchange, id)) stored(service, exchange, id);  // throws if the response is unknown
   HttpError error(400,
                   "stream must be false: the events of response '{}' are not kept. They are kept for a time, "
                   "if it was made with background and stream",

@@ -279,7 +279,7 @@ Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFo
 }
 constexpr DenseFormats kAllMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
 
-// Chunks of up to 16 tokens run on the decode kernels, whose results have other bits.
+// Chunks of up to 16 tokens run on the decode kernels, whose results differ in their last bits.
 TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 4);

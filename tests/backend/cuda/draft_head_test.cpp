@@ -71,8 +71,8 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// Of the golden drafts that are right, MXFP4 may get one in twenty wrong, as on the CPU, and bfloat16 one in
-// fifty, at near ties.
+// Of the golden drafts that are accepted, a head in MXFP4 may miss one in twenty, as on the CPU. Rounding to
+// bfloat16 may change one more in fifty, at near ties.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
@@ -153,7 +153,8 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
   }
 }
 
-// Runs steps with prompts in tiles and in rows, chunks, decoding, drafts to verify, and several sequences.
+// Runs steps with long prompts (their attention runs in tiles), short prompts, chunks, decoding, drafts to
+// verify, and several sequences.
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
@@ -212,7 +213,7 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
   EXPECT_EQ(counts.at(2).value, 2u);
 }
 
-// For up to 16 chains the kernels stream the weights; more chains share passes over them. The rows of a long
+// Up to 16 chains run on the decode kernels, more chains on the kernels for many rows. The rows of a long
 // step are processed in slices.
 TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   const std::vector<TokenId> ids = random_ids(400, model_of_heads()->config.vocab, 5);

@@ -78,8 +78,8 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   }
 }
 
-// `nibble tune` tries kernels for many tokens with fewer rows than in the table. The groups of pairs are then
-// as small as the groups that decode kernels find themselves.
+// `nibble tune` also tries the kernels for many tokens with fewer rows than the table gives them. In steps of
+// so few rows, decode kernels form the groups of pairs themselves; these kernels read the groups from memory.
 TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   for (KernelRow row : rows_to_check()) {
     const bool is_of_experts = row.operation == Operation::kRoute || row.operation == Operation::kExpertsUp ||

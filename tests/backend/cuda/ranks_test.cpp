@@ -73,7 +73,8 @@ const CudaOptions kTwo = shared_among(one_gpu(2)), kThree = shared_among(one_gpu
                   kTwoOfExperts = with_whole_experts(kTwo), kThreeOfExperts = with_whole_experts(kThree),
                   kTwoOfSequences = with_own_sequences(kTwo), kThreeOfSequences = with_own_sequences(kThree);
 
-// Random model b has 3 KV heads and 3.5 tiles of intermediate columns.
+// Random model b has 3 KV heads, one for each of three ranks, and 3.5 tiles of intermediate columns, which
+// the ranks share unevenly.
 INSTANTIATE_TEST_SUITE_P(
     CudaThreeRanks, BackendBits,
     testing::Combine(testing::Values(shared_fulfilment("bf16", kThree),
@@ -138,8 +139,8 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// Returns the median of the rows' relative distances. The median, because in some rows the router chooses
-// another expert.
+// Returns the median of the rows' relative distances. A mean would be too large, because in some rows the
+// router chooses another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -230,8 +231,8 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
                     Fulfilment::kNumPages, count);
     };
     Feeder together = feeder();
-    // Sequence n belongs to rank n modulo the number of ranks. All sequences have the same text, and are fed
-    // together: as prompts in tiles, in few rows, and token by token.
+    // Sequence n belongs to rank n modulo the number of ranks. All sequences have the same text. It is fed as
+    // prompts whose attention runs in tiles, in chunks of few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
     together.feed(parts);

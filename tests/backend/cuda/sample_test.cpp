@@ -55,7 +55,7 @@ struct Question {
   }
 };
 
-// A byte pattern that is no token, no count and no valid number.
+// A byte that, repeated, makes no valid token, count or number.
 constexpr int kPoison{0xFF};
 
 // Samples all questions in one launch, and checks that the logits are unchanged.
@@ -440,8 +440,8 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   compare_with_host(unknown, "a token that only the device knows");
 }
 
-// Sums are sums of integers, so the order of additions does not matter. On a GPU with clusters, a row alone
-// is divided among CTAs, and each of 64 rows has a CTA of its own.
+// The kernel adds up weights as integers, so the order of additions does not matter. On a GPU with clusters,
+// a single row is divided among CTAs, but if there are 64 rows, each row has one CTA.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);

@@ -1,5 +1,6 @@
-// Tests the sums over ranks alone. On one GPU the ranks take turns. With enough GPUs, the tests also run with
-// one GPU per rank. Needs a GPU (docs/gpu.md); ./test runs some of these tests on an emulated GPU.
+// Tests only the all-reduces of ranks, without a model. On one GPU the ranks take turns. With enough GPUs,
+// the tests also run with one GPU per rank. Needs a GPU (docs/gpu.md); ./test runs some of these tests on an
+// emulated GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ constexpr int kMostSummed{kSumRows};
 constexpr int kCountsOfRanks[]{2, 3, 4, 8};
 #endif
 
-// Tests the all-reduce of ranks alone. Each sum replaces the rows of x from kFirstRow on.
+// Tests the all-reduce of ranks. Each sum replaces the rows of x from kFirstRow on.
 class SumTest : public testing::Test {
  protected:
   static constexpr int kHidden{352}, kParts{4}, kFirstRow{3}, kStepRows{kFirstRow + kMostSummed};
@@ -92,7 +93,8 @@ class SumTest : public testing::Test {
     return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
   }
 
-  // Returns whether a part has weight 0: one part in three has and, in every third row, every part of rank 1.
+  // Returns whether a part has weight 0. That is so for one part in three. In every third row it is also so
+  // for all parts of rank 1.
   static bool is_left_out(int rank, int part, int row) {
     return (row + part + 2 * rank) % 3 == 0 || (rank == 1 && row % 3 == 0);
   }
@@ -309,7 +311,8 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
             << num_rows << " rows, rank " << r;
       }
     }
-    // Gives the sums of the next number of rows other tags than the sums of this number of rows.
+    // Changes the tags, so that no sum of the next number of rows has the tag of a sum of this number of
+    // rows.
     for (const auto& rank : ranks_) {
       rank->links.tags_per_step += 1'000'000;
     }

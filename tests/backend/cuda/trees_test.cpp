@@ -47,7 +47,7 @@ class TreeSequence {
     stream_.wait();
   }
 
-  // Returns the output of attention, [rows, heads D].
+  // Returns the output of attention, [rows, heads * head dim].
   std::vector<uint16_t> attended() const {
     const auto num_heads = static_cast<size_t>(num_rows_) * kTreeKvHeads;
     const DeviceArray<float> sinks(std::vector<float>(kTreeHeads, 0.5f)),
@@ -209,8 +209,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The tokens that rows choose, in the forms for host and device. The step has other outputs before
-        // the outputs of this run.
+        // The token that each row chooses: for the host in `outputs` and `chosen`, for the device in
+        // `output_rows`, `sample` and `results`. The step has other outputs before the outputs of this run.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;

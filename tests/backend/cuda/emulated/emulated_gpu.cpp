@@ -157,7 +157,7 @@ void Multiprocessor::enter(Fiber& fiber) {
 }
 
 void Multiprocessor::run_cta(unsigned seed) {
-  constexpr unsigned kMostPolls{5'000'000};  // about 20 s; a check polls hundreds of times
+  constexpr unsigned kMostPolls{5'000'000};  // about 20 s; correct kernels poll hundreds of times
   num_running_ = num_threads_;
   std::fill(warps_.begin(), warps_.end(), Warp{});
   std::fill(waits_.begin(), waits_.end(), Wait{});

@@ -1,11 +1,12 @@
-// A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with C++ versions of the functions
-// that are PTX (twins/). A CTA is a host thread, so its __shared__ variables are thread_local variables. Its
-// GPU threads are fibers that yield to each other where they wait. Up to kMostResidents CTAs run at once,
-// because CTAs may wait for each other. The remaining CTAs run afterwards. A launch has ended when the call
-// returns.
+// A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with C++ versions (twins/) of the
+// functions that are written in PTX. A CTA is a host thread, so its __shared__ variables are thread_local
+// variables. Its GPU threads are fibers that yield to each other where they wait. Up to kMostResidents CTAs
+// run at the same time, because CTAs may wait for each other. The remaining CTAs run afterwards. A launch has
+// ended when the call returns.
 //
-// Tests on the emulated GPU check what a kernel computes and whether the kernel ends. They check no speed and
-// few races: between two exchanges lanes run one after another, and warps run in a changing order.
+// Tests on the emulated GPU check what a kernel computes and whether the kernel ends. They say nothing about
+// speed. They find few races, because the lanes of a warp run one after another until they exchange values;
+// the order of warps varies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,8 +40,8 @@ void sync_some(int barrier, int num_threads);
 
 inline constexpr size_t kExchangeBytes{64};
 inline constexpr unsigned kMostResidents{16};
-// Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp, at distances of
-// kExchangeBytes. The returned bytes are valid until the exchange after the next one.
+// Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp; those of lane n
+// begin at n * kExchangeBytes. The returned bytes are valid until the exchange after the next one.
 const uint8_t* exchange_bytes(const void* own, size_t bytes);
 
 // If set, called for each L2 prefetch of a kernel. Several host threads may call it at the same time.
@@ -52,7 +53,7 @@ void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::
 struct RecordedLaunch {
   struct Argument {
     const std::type_info& type;
-    std::span<const uint8_t> bytes;  // padding is zero
+    std::span<const uint8_t> bytes;  // of the value; padding bytes are 0
   };
   const void* kernel;
   const cudaLaunchConfig_t& config;

@@ -34,7 +34,7 @@ class Text {
     if (!words.empty()) text += fmt::format(" {}={}", name, words);
     return *this;
   }
-  // Returns 4-byte words by their numbers, such as "{3:128 4:normed}".
+  // Returns the 4-byte words that are not zero, each after its index, such as "{3:128 4:normed}".
   std::string words_of(std::span<const uint8_t> bytes) const {
     std::string words;
     const auto add = [&](size_t at, const std::string& word) {
@@ -66,7 +66,8 @@ class Text {
   const NamedArrays& arrays_;
 };
 
-// Writes activations in two fields: `name` is the array, `rows` the rows of the image if it is an image.
+// Writes activations as two fields: `name`, the array, and `rows`, the number of rows if the array is an
+// image (swizzled tiles for wgmma).
 void put(Text& to, const char* name, const char* rows, const Activations& a) {
   if (a.layout != ActivationLayout::kBlocks) to(name, a.data)(rows, a.data ? a.image_rows : 0);
 }

@@ -16,7 +16,7 @@
 
 namespace nibble::emulated {
 
-// Arrays by name. take() returns arrays at addresses without memory, because no kernel runs.
+// Arrays by name. take() returns made-up addresses: no kernel runs, so no memory is needed.
 class NamedArrays {
  public:
   template <typename T>

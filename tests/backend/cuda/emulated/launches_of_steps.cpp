@@ -108,7 +108,7 @@ StepShape shape_of(Kind kind, int num_tokens, bool has_own_sequences) {
   return shape;
 }
 
-// A model and its workspace, at addresses without memory.
+// A model and its workspace, at made-up addresses: no kernel runs, so no memory is needed.
 struct Setup {
   explicit Setup(const Case& of)
       : share(share_of(of)),
@@ -284,7 +284,8 @@ void expect_shape_of_recipe(const StepRecipe& recipe, const emulated::RecordedLa
   }
 }
 
-// Returns a line for each launch, and for the result of each half of a layer that is summed over ranks.
+// Returns a line for each launch. If ranks share the model, also returns a line for the output of each half
+// of a layer, which the ranks add up.
 std::string launches_of(const Setup& setup, Split split, const StepShape& shape) {
   std::string lines;
   const bool is_shared = split != Split::kNone;
@@ -391,7 +392,8 @@ std::map<std::string, std::string> launches_of(const Case& of) {
   return found;
 }
 
-// A Hopper GPU can try kernels as a GB10 launches them: grids, shared memory and arguments must be the same.
+// A Hopper GPU that is limited to the resources of a GB10 must launch the same grids, shared memory and
+// arguments as a GB10. Then kernels for a GB10 can be tried on it.
 TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
   prepare_kernels();
   constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};

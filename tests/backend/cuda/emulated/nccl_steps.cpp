@@ -36,8 +36,8 @@ std::unique_ptr<Backend> shared_by(std::shared_ptr<const Weights> weights, const
                                                 new_group(node_of(parts, 0, split)));
 }
 
-// Feeds a prompt in chunks of `chunk` tokens, then the remaining tokens one by one. The sums of the prompt
-// need several launches each.
+// Feeds a prompt in chunks of `chunk` tokens, then the remaining tokens one by one. Each all-reduce of the
+// prompt needs several launches.
 std::vector<float> logits_of(std::unique_ptr<Backend> backend, const std::vector<TokenId>& ids, int chunk) {
   Feeder feeder(std::move(backend), Fulfilment::kNumPages);
   feeder.feed_in_chunks(0, std::span(ids).first(40), chunk);

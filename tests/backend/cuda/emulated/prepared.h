@@ -1,6 +1,6 @@
 // The shared memory that kernels were allowed before their launch (pipeline/pdl.cuh). A GPU refuses a launch
-// that takes more. Neither a GPU nor these functions refuse a kernel whose split of L1 and shared memory is
-// not the step's: such a kernel only makes the step slower.
+// that takes more. Neither a GPU nor these functions refuse a kernel that divides memory between L1 and
+// shared memory differently from the other kernels of its step: such a kernel only makes the step slower.
 #pragma once
 
 #include <cuda_runtime_api.h>

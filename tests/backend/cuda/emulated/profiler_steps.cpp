@@ -21,9 +21,9 @@
 namespace {
 
 std::mutex profiler_mutex;          // ranks launch in their own threads
-std::vector<std::string> recorded;  // names of ranges, in order of their begin
-int num_open{0};                    // ranges that have begun and not ended, of all threads
-thread_local int depth{0};          // the same of this thread: ranges nest in a thread
+std::vector<std::string> recorded;  // names of ranges, in the order in which the ranges begin
+int num_open{0};                    // number of open ranges (begun, but not ended) of all threads
+thread_local int depth{0};          // number of open ranges of this thread, whose ranges nest
 
 int NVTX_API push(nvtxDomainHandle_t, const nvtxEventAttributes_t* event) {
   const std::lock_guard lock(profiler_mutex);

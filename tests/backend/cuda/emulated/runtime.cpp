@@ -6,7 +6,8 @@
 #include <cstring>
 
 namespace {
-// Number of multiprocessors of the emulated GPU, enough for one rank. Tests launch for fewer (pretended.h).
+// Number of multiprocessors of the emulated GPU, enough for one rank. Most tests pretend that the GPU has
+// fewer (pretended.h).
 constexpr int kMultiprocessors{64};
 }  // namespace
 

@@ -48,8 +48,8 @@ TEST(CudaAttendLaunch, OnlyResidentCtasWithRoomInTheMailboxJoinMoreThanEightChun
     }
 }
 
-// A launch is crowded if it has at least three times as many CTAs as are resident with two per
-// multiprocessor.
+// A launch is crowded if it has at least three times the number of CTAs that are resident at once, which is
+// two per multiprocessor.
 TEST(CudaAttendLaunch, ManyCtasAreACrowdThatNeverWaitsForEachOther) {
   EXPECT_FALSE(launch_of(98, 1).is_crowded);
   EXPECT_TRUE(launch_of(99, 1).is_crowded);  // 99 rows x 8 heads = 3 x 2 x 132 CTAs

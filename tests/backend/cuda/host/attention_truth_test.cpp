@@ -1,4 +1,5 @@
-// Compares the host loops against which CUDA attention kernels are checked with the reference. Needs no GPU.
+// Tests attention_truth.h, the host loops against which CUDA attention kernels are checked: compares them
+// with the reference backend. Needs no GPU.
 #include "backend/cuda/verify/attention_truth.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ struct Inputs {
   RotatedRows rotated;
 };
 
-// Page tables for the reference, derived from the places of positions in the test cache.
+// Page tables for the reference, made from the places at which the test cache stores each position.
 struct ReferenceCache {
   explicit ReferenceCache(const Inputs& in) {
     const ptrdiff_t heads = in.c.num_kv_heads, page = 2 * heads * kPageElements;

@@ -1,4 +1,4 @@
-// Tests how MXFP4 words in strips are converted to operands of block-scaled products. Needs no GPU.
+// Tests how MXFP4 words in strips are converted to operands of block-scaled mma. Needs no GPU.
 #include "backend/cuda/ptx/block_codes.h"
 
 #include <gtest/gtest.h>
@@ -69,8 +69,8 @@ TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
 }
 
-// Tests each scale from the smallest (2^-127) to the largest of the layout, with the smallest or the largest
-// in the same word.
+// Tests each scale from the smallest (2^-127) to the largest that the layout allows. Another scale in the
+// same word is the smallest or the largest.
 TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
   for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
     for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {

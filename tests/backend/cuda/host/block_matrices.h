@@ -1,5 +1,5 @@
-// Random operands of block-scaled products, as matrices and as the registers of a warp. Here lanes are mapped
-// to elements, as in the tables of the PTX ISA (block_truth.cpp maps elements to lanes).
+// Random operands of a block-scaled mma, as matrices and as the registers of a warp. Here lanes are mapped to
+// elements, as in the tables of the PTX ISA; block_truth.cpp maps elements to lanes.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ inline BlockMatrices random_matrices(BlockForm form, uint64_t seed, int spread) 
   return m;
 }
 
-// Returns the operands as registers. Scale bytes that the product must not read are random.
+// Returns the operands as registers. Scale bytes that the mma must not read are random.
 inline WarpRegisters registers_of(const BlockMatrices& m, int a_byte, int b_byte, uint64_t seed) {
   const bool is_wide = m.form == BlockForm::kMxfp8;
   const int codes = is_wide ? 4 : 8, bits = is_wide ? 8 : 4;

@@ -1,5 +1,5 @@
-// Tests the function that computes block-scaled products with products of halves (block_mma_twin.h), with
-// mma.m16n8k16 written out in C++, against the lane-by-lane truth. Needs no GPU.
+// Tests block_mma_twin.h, which emulates a block-scaled mma by mma.m16n8k16 on float16 numbers, against the
+// lane-by-lane truth. In this test, C++ code computes mma.m16n8k16. Needs no GPU.
 #include "backend/cuda/ptx/block_mma_twin.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ double value_of_half(uint32_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-// Computes one element of the m16n8k16 product from the operands of all lanes, as the PTX ISA defines it.
+// Computes one element of the result of mma.m16n8k16 from the operands of all lanes, as the PTX ISA defines
+// it.
 double product_of_halves(const HalfOperands (&lanes)[32], int which, int row, int column) {
   double sum = 0;
   for (int k = 0; k < 16; ++k) {

@@ -1,5 +1,5 @@
-// Tests the probes of block-scaled products on simulated GPUs: one that behaves as documented, and others
-// that behave differently. Needs no GPU.
+// Tests the probes of block-scaled mma on simulated GPUs: one that behaves as documented, and others that
+// behave differently. Needs no GPU.
 #include "backend/cuda/verify/probes/block_probes.h"
 
 #include <gmock/gmock.h>
@@ -130,8 +130,9 @@ TEST(CudaBlockProbes, AnotherBiasOfScalesIsNoticed) {
   EXPECT_EQ(ask_scale_values(machine).result, Result::kOther);
 }
 
-// Returns a simulated GPU whose adder keeps `bits` bits from the top bit of the largest term on: each
-// product, and D, is truncated there before the sum.
+// Returns a simulated GPU whose adder keeps `bits` bits, counted from the top bit of the largest term. Each
+// term (a product of two elements, or the accumulator D) is truncated to these bits before the terms are
+// added.
 BlockMachine machine_of_width(int bits) {
   return {true, [bits](BlockProduct, BlockForm form, ScaleBytes bytes, std::vector<WarpRegisters> warps) {
             for (WarpRegisters& warp : warps) {

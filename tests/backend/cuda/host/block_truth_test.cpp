@@ -1,4 +1,5 @@
-// Compares the lane-by-lane truth of block-scaled products with plain matrix products. Needs no GPU.
+// Compares block_truth(), which computes a block-scaled mma lane by lane, with a plain matrix multiplication.
+// Needs no GPU.
 #include "backend/cuda/verify/block_truth.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ TEST(CudaBlockRows, TwoTermsAreTheNumber) {
         const auto at = static_cast<size_t>(row * kCols + col);
         const double scale = std::ldexp(1.0, blocks.scale(row, col / kBlockCols, 0) - 127);
         ASSERT_NEAR(blocks.value(row, col), float_of(bits[at]), 0x1p-14 * scale);
-        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // exact in float32
+        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // exact, because float32 holds the sum
       }
   }
 }
@@ -103,7 +103,8 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
       EXPECT_TRUE(finds([](HostBlocks& blocks) { blocks.scales[2] -= 1 << 8; }));
       EXPECT_TRUE(finds(
           [](HostBlocks& blocks) { blocks.codes[3] ^= blocks.format == BlockFormat::kMxfp4 ? 0x40 : 0x20; }));
-      // Corrupts the padding: the second half of the second tile, after lane 0's first eight codes.
+      // Corrupts the padding, which is the second half of the second tile. In lane 0, its codes follow the
+      // eight codes of the first half.
       EXPECT_TRUE(finds([&](HostBlocks& blocks) {
         blocks.codes[static_cast<size_t>(row_tile_bytes(format) + eight_bytes(format))] = 1;
         blocks.scales[1] |= 127 << 8;
@@ -112,7 +113,8 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
     }
 }
 
-// A strip's tile as lanes hold it: per lane the codes of both groups, and the E8M0 scales of 16 rows.
+// A tile of a strip: for each lane, its codes in both groups of 32 columns, and the E8M0 scales of the 16
+// rows for each group.
 struct StripTile {
   cuda::test::LaneCodes codes[32][2];
   uint8_t scales[16][2];
@@ -140,8 +142,8 @@ struct StripTile {
   }
 };
 
-// Returns the registers of a warp for one product of a tile, loaded as in pipeline/block_columns.cuh. `x`
-// is a tile of eight rows.
+// Returns the registers of a warp for one block-scaled mma of a tile, loaded as in
+// pipeline/block_columns.cuh. `x` is a tile of eight rows.
 WarpRegisters registers_of_stage(const StripTile& tile, const HostBlocks& x, int term, int group) {
   const bool is_mxfp4 = x.format == BlockFormat::kMxfp4;
   WarpRegisters warp{};

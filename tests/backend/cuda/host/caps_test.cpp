@@ -56,7 +56,8 @@ TEST(CudaCaps, AChipBeforeSm80IsRefused) {
   EXPECT_THAT(error_of([] { caps_of_capability(75); }), HasSubstr("compute capability 7.5"));
 }
 
-// Code for sm_80 does not wait for its predecessor: if it started early, it would read incomplete data.
+// Kernels compiled for sm_80 do not wait for the kernel before them. If a dependent launch started them
+// early, they would read incomplete data.
 TEST(CudaCaps, FeaturesAreThoseOfTheCodeNotOfTheChip) {
   for (const Family family : kFamilies) {
     const DeviceCaps caps = caps_of_capability(compute_capability_of(family));

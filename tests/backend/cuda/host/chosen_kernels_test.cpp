@@ -53,8 +53,8 @@ std::string pass_text(const Pass& pass) {
   return text;
 }
 
-// Returns the table rows of a plan that run an operation, each with the numbers of rows for which find()
-// returns it.
+// Returns a text with the kernels that a plan uses for an operation: for each range of step sizes, the row of
+// the kernel table that find() returns.
 std::string ranges_text(const Plan& plan, const Config& config, Operation operation) {
   std::string text;
   for (int from = 1; from <= kMostRows;) {

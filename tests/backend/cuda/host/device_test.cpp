@@ -1,5 +1,5 @@
-// Tests which questions are sent to the driver, and how often. The linker replaces three functions of the
-// CUDA runtime here (--wrap), so no GPU is needed.
+// Tests what the code queries from the driver, and how often. The linker replaces three functions of the CUDA
+// runtime here (--wrap), so no GPU is needed.
 #include "backend/cuda/chip/device.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
   }
 }
 
-// Under MPS, two programs can deadlock if their kernels wait for their own CTAs.
+// Under MPS, two programs can deadlock if each runs a kernel whose CTAs wait for each other.
 TEST(CudaDevice, SaysWhereMpsDividesIt) {
   EXPECT_TRUE(device_caps().is_divided);
   EXPECT_THAT(describe(device_caps()), testing::EndsWith(", shared through MPS"));

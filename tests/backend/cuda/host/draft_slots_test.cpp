@@ -12,7 +12,7 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kTokens{3};  // few, so that many drafts are right
+constexpr int kTokens{3};  // size of the vocabulary: small, so that many drafts are right
 
 // A random batch, and the same batch in the layout of the device.
 struct RandomStep {

@@ -51,7 +51,7 @@ TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
       }
 }
 
-// A launch has one row of CTAs for each possible group. CTAs without a group end at once.
+// A launch has one row of CTAs for each possible group. CTAs without a group return immediately.
 TEST(CudaGroups, AreLaunchedWithLittleWaste) {
   for (const int tokens : {1, 2, 8, 16, 17, 64, 100})
     for (int experts = 1; experts <= 6; ++experts)
@@ -102,8 +102,8 @@ TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
       }
 }
 
-// A tuned plan may run 65 and more rows in groups of 8 pairs, which the table has only for fewer rows. Such
-// steps need more groups.
+// A tuned plan may run 65 or more rows in groups of 8 pairs. The kernel table uses groups of this size only
+// for fewer rows. So steps of a tuned plan may need more groups than steps of the table.
 TEST(Groups, HaveRoomForTunedSteps) {
   const Config config = *named_config("gpt-oss-120b");
   const int few = 12;

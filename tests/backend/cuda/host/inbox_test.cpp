@@ -30,8 +30,9 @@ TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
 
 TEST(CudaInbox, OneRankTakesNone) {
   EXPECT_EQ(inbox_bytes(*named_config("gpt-oss-20b"), 1, 8192), 0u);
-  // Words: two slots for 128 rows from each of two senders, or for 18 rows from each of eight. Floats: all
-  // rows of a sum from every sender, divided among the rows' owners. The rest is flags.
+  // Tagged words of 8 bytes: two slots for 128 rows from each of two senders, or for 18 rows from each of
+  // eight. Floats of 4 bytes: every sender's terms for the rows that this rank owns, together 8,192 rows. The
+  // rest is flags.
   const Config config = *named_config("gpt-oss-20b");
   EXPECT_NEAR(static_cast<double>(inbox_bytes(config, 2, 8192)), 2880.0 * (2 * 2 * 128 * 8 + 8192 * 4),
               100'000);

@@ -71,7 +71,7 @@ void expect_every_number_of_rows_once(Family family, bool by_wgmma) {
     for (const KernelRow* row : rows)
       EXPECT_TRUE(ranges[operation].emplace(row->from_rows, row->to_rows).second)
           << name(*row) << " on " << name(family);
-  // gpt-oss may have this number of pairs of operation and weight format.
+  // Number of pairs (operation, weight format) that gpt-oss checkpoints and options can need.
   EXPECT_EQ(ranges.size(), 19u) << name(family);
   for (const auto& [operation, of_operation] : ranges) {
     ptrdiff_t next = of_operation.begin()->first;

@@ -112,8 +112,8 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = room_for(8192);
   const MemoryPlan plan = memory_plan(config, options, {});
-  // All pages and a spare page have room for twelve layers, full or sliding, with 8 heads of 64 keys and
-  // values in bfloat16.
+  // A page holds the keys and values of 32 positions in bfloat16, 8 heads of 64 each, either for the twelve
+  // full layers or for the twelve sliding layers. There is one spare page.
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
@@ -159,8 +159,8 @@ TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   EXPECT_NEAR(weights_of(uneven, 0) - weights_of(uneven, 1), 64 * expert + dense / 2, 0.01 * expert);
 }
 
-// A rank with sequences of its own has all of qkv and o. Its KV cache has all heads, and as many pages as
-// with one GPU.
+// A rank with sequences of its own has all of qkv and o. Its KV cache has all heads, and the same number of
+// pages as the cache of a single GPU.
 TEST(CudaLimits, APlanOfOwnSequencesCountsAllOfAttention) {
   const Config config = *named_config("gpt-oss-120b");
   BackendOptions options = room_for(8192);
@@ -203,8 +203,8 @@ TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
             without + more(BlockFormat::kMxfp8));
 }
 
-// project_blocks() quantises 4,096 columns, 64 tiles, in attention's 64 MB. More than 7,710 rows with two
-// terms take more than that.
+// project_blocks() quantises its input, 4,096 columns (64 tiles) per row, in attention's scratch memory,
+// which has 64 MB. In the format with two terms, more than 7,943 rows need more memory than that.
 TEST(CudaLimits, AttentionsOutputIsQuantisedInMemoryOfAttention) {
   const Config config = *named_config("gpt-oss-20b");
   BackendOptions options = room_for(8192);
@@ -218,8 +218,8 @@ TEST(CudaLimits, AttentionsOutputIsQuantisedInMemoryOfAttention) {
             size_t{8192} * 64 * (128 + 4) - (size_t{64} << 20));
 }
 
-// Returns a head with the sizes in the public files: an MLP of 17,280, 64 heads, 32,000 tokens, and the
-// model's embedding.
+// Returns a head with the sizes in the public files: an MLP width of 17,280, 64 heads, a vocabulary of 32,000
+// tokens, and the model's embedding.
 DraftHead public_head() {
   DraftHead head;
   head.config = {.hidden = 2880,

@@ -53,7 +53,7 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
         }
 }
 
-// Split-K kernels take one block of 64 tokens, because the workspace holds the sums of only one block.
+// Split-K kernels take up to 64 tokens, because the workspace holds the partial sums of only 64 tokens.
 TEST(CudaPlan, SharesTheContractionOfABatchWhereWgmmaMultiplies) {
   const auto is_split = [](const Plan& plan, int rows) {
     const auto* const qkv = std::get_if<Launch<QkvArgs>>(&plan.find(Operation::kQkv, rows)->launcher);
@@ -88,10 +88,11 @@ Plan plan_with(std::optional<BlockFormat> activations, const char* gpu, Format d
   return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", {activations}};
 }
 
-// Steps of few tokens run on decode kernels, whose table rows stay the same.
+// Steps of few tokens run on decode kernels. Their table rows do not depend on the prompt activations.
 TEST(CudaPlan, UsesTheRequestedPromptActivationsWhereWeightsAreMxfp4) {
   for (const std::string& gpu : known_gpu_names()) {
-    if (multiplies_by_wgmma(target_of(known_gpu(gpu), {}))) continue;  // other plans have images
+    // With wgmma, the plan without block-scaled activations differs in more operations (see below).
+    if (multiplies_by_wgmma(target_of(known_gpu(gpu), {}))) continue;
     for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
       for (const BlockFormat format : kBlockFormats) {
         const Plan plan = plan_with(format, gpu.c_str(), dense), plain = plan_with({}, gpu.c_str(), dense);
@@ -138,7 +139,7 @@ TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
         }
 }
 
-// wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
+// wgmma reads activations as swizzled tiles (images), but block-scaled kernels read them row by row.
 TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   for (const Format dense : {Format::kBf16, Format::kMxfp4}) {
     const Plan plan = plan_with(BlockFormat::kMxfp8, "h200", dense);

@@ -63,8 +63,8 @@ TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   EXPECT_NEAR(attended(8).memory, 8 * attended(1).memory, 1);
 }
 
-// lm_head in BF16 is one stream of 1.16 GB. No chip reads it faster than its bandwidth, and a memory-bound
-// chip is hardly slower.
+// No chip reads faster than its bandwidth. lm_head in BF16 is one stream of 1.16 GB; where memory limits it,
+// it takes hardly longer than the bandwidth allows.
 TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
   for (const std::string& gpu : known_gpu_names())
     for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
@@ -111,7 +111,8 @@ TEST(CudaPredict, LessIsFaster) {
 }
 
 // If two chips have the same memory, the one with half the tensor-core rate takes longer for a prompt, and
-// hardly longer for a token. The same holds for the slower instructions of a Hopper with less shared memory.
+// hardly longer for a token. A Hopper GPU that is limited to less shared memory uses slower instructions, so
+// it too takes longer only for a prompt.
 TEST(CudaPredict, APromptIsBoundByProducts) {
   constexpr PredictedStep kPrompt{2048, 2048, true};
   EXPECT_EQ(operation_of(predicted_for("rtx5090", kPrompt), Operation::kExpertsUp).bound(), "products");
@@ -122,8 +123,9 @@ TEST(CudaPredict, APromptIsBoundByProducts) {
   EXPECT_EQ(time_on("h200", kDecode, {}, small), time_on("h200", kDecode));
 }
 
-// Instructions of all block-scaled formats have the same rate. One multiplies 32 columns of MXFP8 or 64 of
-// MXFP4, where one of bfloat16 multiplies 16. GeForce chips throttle bfloat16 to half of that rate.
+// The mma instructions of all block-scaled formats run at the same rate. One instruction multiplies 32
+// columns in MXFP8 or 64 in MXFP4. A bfloat16 instruction multiplies 16 columns, and GeForce chips throttle
+// it to half that rate.
 TEST(CudaPredict, BlockScaledProductsOfMxfp4WeightsTakeTheirOwnRate) {
   constexpr Operation kScaled[]{Operation::kQkv, Operation::kProject, Operation::kExpertsUp,
                                 Operation::kExpertsDown};

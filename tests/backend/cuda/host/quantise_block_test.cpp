@@ -1,4 +1,4 @@
-// Compares the quantisation of activations for block-scaled products with the formats of core/. Needs no GPU.
+// Compares the quantisation of activations for block-scaled mma with the formats of core/. Needs no GPU.
 #include "backend/cuda/ptx/quantise_block.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,8 @@ TEST(CudaQuantiseBlock, TheScaleIsTheSmallestWithWhichNothingExceeds448) {
 }
 
 // The scale must be the result of cvt.rp.satfinite.ue8m0x2 of largest / 448 on GPUs with this instruction.
-// For bfloat16 numbers the rounding of the quotient never crosses a power of two.
+// This test divides in float32. That is exact enough: for bfloat16 numbers, the rounding of the quotient
+// never crosses a power of two.
 TEST(CudaQuantiseBlock, TheScaleIsTheQuotientRoundedUp) {
   for (uint32_t bits = 1; bits < 0x7F80; ++bits) {
     const float largest = to_float(Bf16{static_cast<uint16_t>(bits)});
@@ -195,7 +196,7 @@ TEST(CudaQuantiseBlock, Mxfp4TakesTheScaleWithTheSmallerError) {
       }
     }
   }
-  EXPECT_GT(num_twice, 200);  // both cases occur
+  EXPECT_GT(num_twice, 200);  // both the lower scale and twice that scale occur
   EXPECT_LT(num_twice, 1'800);
 }
 
@@ -225,7 +226,8 @@ TEST(CudaQuantiseBlock, ABlockThatIsNotFiniteHasTheScaleThatIsNan) {
   }
 }
 
-// Tests numbers from the largest float32 down to subnormal ones, for which the scale has no smaller exponent.
+// Tests the largest bfloat16, and numbers for which the scale is the smallest that E8M0 has, 2^-127. Two of
+// these numbers are subnormal.
 TEST(CudaQuantiseBlock, TheEndsOfFloat32) {
   for (const float x : {0x1.FEp127f, 0x1p-126f, 0x1p-130f, 0x1p-133f}) {
     const Eight eight{{x, -x}};

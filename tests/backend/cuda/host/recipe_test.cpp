@@ -37,7 +37,8 @@ void for_each_family_and_step(const F& f) {
   }
 }
 
-// All kernels of a step must agree on the launch that computes a norm, and on an expert's pairs per pass.
+// All kernels of a step must agree on the launch that computes a norm, and on the largest number of pairs in
+// a group.
 TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
@@ -101,7 +102,7 @@ TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
   }
 }
 
-// Dense layers of other formats read bfloat16. Attention always writes bfloat16.
+// Dense layers in BF16 or FP8 read bfloat16 activations. Attention always writes bfloat16.
 TEST(CudaRecipe, DenseLayersInMxfp4ReadBlockScaledActivationsOfManyRows) {
   for (const Format qkv : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
     for (const Format output : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
@@ -126,8 +127,8 @@ TEST(CudaRecipe, DenseLayersInMxfp4ReadBlockScaledActivationsOfManyRows) {
       }
 }
 
-// A step must not overwrite data that it still reads: the sum over ranks is left in x only if no kernel
-// computes the norm of x itself.
+// The all-reduce leaves the stream in x only if the next kernel does not compute the norm. In a kernel that
+// does, some CTAs write x while others still read the stream.
 TEST(CudaRecipe, TheStreamOfRanksIsNotInXWhereReadersComputeNorms) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     EXPECT_EQ(recipe_for(plan, tokens).stream_after_attention, StreamIn::kProjectParts);

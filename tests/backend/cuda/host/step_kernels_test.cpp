@@ -89,8 +89,8 @@ TEST(CudaTune, TheTableGivesNoKernelMoreRowsThanItCanTake) {
   }
 }
 
-// Returns times (without norms) in which candidate `best` is `ratio` times as fast as the other candidates in
-// attention's products, and candidate `best_experts` in the experts' products.
+// Returns times of all operations except norms. Candidate `best_experts` is `ratio` times as fast as the
+// others in the operations of the experts (routing included), candidate `best` in all other operations.
 std::vector<StepTrial> trials_where(const std::vector<StepKernels>& candidates, int rows, size_t best,
                                     size_t best_experts, double ratio) {
   std::vector<StepTrial> trials;
@@ -137,8 +137,8 @@ TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   }
 }
 
-// From 64 rows on, experts in groups of 64 pairs are faster, so the experts' threshold moves. Attention's
-// products stay unchanged: split-K kernels run up to their largest number of rows.
+// From 64 rows on, experts in groups of 64 pairs are faster, so the experts' threshold moves. The kernels of
+// qkv and project stay unchanged: split-K kernels run up to their largest number of rows.
 TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   const Target target = trial_target("h100");
   const auto candidates = kernels_on(target);
@@ -220,14 +220,18 @@ TEST(CudaTune, APlanRefusesStepsThatDoNotFitItsTable) {
   };
   EXPECT_EQ(refusal({kMaxColumns + 1, kMaxColumns + 4, kSplitTokens + 1, kSplitTokens + 1}), "accepted");
   constexpr const char* kWhat{"nibble tune chose kernels that do not fit: run it again, or use --tuning off"};
-  EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));  // the kernels take fewer rows
-  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // attention: rows, experts: images
+  // The kernels for 2 rows cannot take 100 rows.
+  EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));
+  // The attention kernels for 2 rows do not use the layout that the experts' kernels for many tokens read.
+  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));
+  // The first number of rows is larger than the last.
   EXPECT_THAT(refusal({24, 16, kManyTokens, kManyTokens}), HasSubstr(kWhat));
-  EXPECT_THAT(refusal({1, 4, 4, 4}), HasSubstr(kWhat));  // one row has kernels of its own
+  // Steps of one row are never tuned.
+  EXPECT_THAT(refusal({1, 4, 4, 4}), HasSubstr(kWhat));
 }
 
-// The decode experts read activations row by row; the attention products by wgmma write them as swizzled
-// tiles (an image). Together they make no valid step, however fast they are.
+// The decode kernels of the experts take activations row by row, but the wgmma kernels of qkv and project use
+// swizzled tiles (images). No step can combine them, however fast they are.
 TEST(CudaTune, KernelsThatDoNotFitTogetherAreNotChosen) {
   const auto candidates = kernels_on(trial_target("h100"));
   const auto trials = trials_where(candidates, 16, 2, 1, 100);
@@ -248,7 +252,8 @@ TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   }
 }
 
-// A kernel that fails its check is not timed. If the table has it, the fastest timed kernel replaces it.
+// A kernel that fails its check is not timed. If the table chooses that kernel, the fastest timed kernel
+// replaces it.
 TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
   const auto candidates = kernels_on(trial_target("gb10"));
   std::vector<StepTrial> trials = trials_where(candidates, 12, 3, 3, 1.5);

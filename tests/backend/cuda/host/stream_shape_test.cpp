@@ -39,8 +39,8 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// Shared memory must hold two groups, because experts_down() loads the next expert's activations while it
-// multiplies (experts/stream.cu).
+// Shared memory must hold the activations of two groups of pairs, because experts_down() loads those of the
+// next expert while it multiplies (experts/stream.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);
@@ -48,7 +48,8 @@ TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// With gpt-oss's widths, one token gets as many warps in 99 KB as in 227 KB, and room for the same sums.
+// With gpt-oss's widths, one token gets the same number of warps in 99 KB as in 227 KB, and room for the same
+// number of sums.
 TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
   for (const Layout layout : kLayouts)
     for (const int cols : {2880, 4096}) {

@@ -21,7 +21,9 @@ inline LaneCodes random_lane_codes(uint64_t seed) {
   return codes;
 }
 
-// Returns the word of product m (strips.h): neighbours 4 m .. 4 m + 3, with the even ones in the lower half.
+// Each group is multiplied by two mma.m16n8k16, m = 0 and 1 (strips.h). Returns the word for number m: the
+// codes of neighbours 4 m to 4 m + 3 in both rows. The codes of a0, a1 and a2 are in the lower half of the
+// word for the even column and in the upper half for the odd column. For a3 it is the other way round.
 inline uint32_t strip_word(const LaneCodes& codes, int m) {
   uint32_t word = 0;
   for (int h = 0; h < 2; ++h) {

@@ -13,8 +13,9 @@ inline float bf16_at(uint32_t word, int half) {
 inline float f16_at(uint32_t word, int half) {
   return to_float(F16{static_cast<uint16_t>(word >> 16 * half)});
 }
-// Adds 16 products and the old accumulator. Each term is in units of 2^-57 of the largest term, so the order
-// of additions changes no bit. Hardware also adds these terms as one sum.
+// Adds 16 products and the old accumulator. Each term is first truncated to an integer multiple of one unit,
+// 2^-57 of the largest term's power of two, so the order of additions changes no bit. Hardware also adds
+// these terms as one sum.
 inline float sum_of(const double (&terms)[17]) {
   double largest = 0;
   for (const double term : terms) largest = std::max(largest, std::abs(term));

@@ -1,4 +1,5 @@
-// C++ version of ptx/wgmma.cuh. When the product is issued, each warp multiplies its own 16 rows.
+// C++ version of ptx/wgmma.cuh. Here wgmma is not asynchronous: each warp multiplies its own 16 rows at the
+// instruction.
 #pragma once
 
 #include "backend/cuda/ptx/mma.cuh"
@@ -17,7 +18,7 @@ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 << 16 | address / 16;
 }
 
-// Computes a wgmma product. place_of(row, column) returns the byte offset of an element of B before the
+// Computes one wgmma instruction. place_of(row, column) returns the byte offset of an element of B before the
 // swizzle.
 template <bool adds, int tiles, typename PlaceOf>
 void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const PlaceOf& place_of) {
