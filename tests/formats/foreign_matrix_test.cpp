@@ -123,7 +123,7 @@ TEST(ForeignMatrix, AwqInterleavesTheRowsOfAWord) {
 }
 
 TEST(ForeignMatrix, GptqStoresColumnsInAWordAndZeroPointsLessOne) {
-  const std::vector<uint32_t> word(8, 0x76543210);  // [1, 8 rows]
+  const std::vector<uint32_t> word(8, 0x76543210);  // one word in each of 8 rows: column i has code i
   const auto words = bytes_of(word), zeros = bytes_of(std::vector<uint32_t>{0x77777777, 0xFFFFFFFF});
   std::vector<float> scale(8, 1);
   scale.resize(16, 10);

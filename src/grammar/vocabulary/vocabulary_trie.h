@@ -56,8 +56,8 @@ class VocabularyTrie {
   };
   std::span<const LongToken> long_content() const { return long_content_; }
 
-  // Sets the bits of content tokens in `slices` (bit i: slice i) with at most `max_characters` characters.
-  // Clears no bit. `mask` has num_mask_words() words.
+  // Sets the bits in `mask` (num_mask_words() words) of the content tokens that have at most `max_characters`
+  // characters and are in a selected slice. Bit i of `slices` selects slice i. Clears no bit.
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:

@@ -418,8 +418,8 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// Penalties also count tokens that the host does not know. In this test, such a token also has other
-// adjustments, or has none, or is the only token of the output.
+// Penalties also count a token that the device has sampled and the host has not read yet. In this test, such
+// a token's logit is also adjusted otherwise, or is not, or the token is the only one of the output.
 TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);

@@ -14,7 +14,7 @@ namespace nibble::cpu {
 
 inline constexpr int kMatricesAtOnce{3};  // q, k and v, which multiply the same x
 
-// Returns the adapters with A [rank, cols*] in split order (isa/kernels.h).
+// Returns copies of the adapters in which the columns of each A are in split order (isa/kernels.h).
 RequestAdapters in_split_order(const RequestAdapters& adapters);
 size_t num_bytes_in_split_order(const RequestAdapters& adapters);
 

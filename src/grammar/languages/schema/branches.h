@@ -58,7 +58,7 @@ class Branches {
   // in a way that a grammar can't express are in no branch. If this leaves no branch, throws a Refusal.
   std::vector<Branch> of(const Terms& terms);
 
-  // Throws a Refusal if any way in which a schema can fail was left out.
+  // Throws a Refusal if of() has left out values so far, because a grammar can't express how they fail.
   void check_complete() const;
 
   // Throws InputError if the schema has a keyword that restricts values and is not enforced.
