@@ -69,7 +69,7 @@ States states_by_operation(Backend& backend, const BackendOptions& room, std::ve
       // it (empty for the first operation). The difference is what the operation added.
       std::swap(stream, result.values);
       if (result.values.empty()) result.values.resize(stream.size());
-      std::ranges::transform(stream, result.values.begin(), result.values.begin(), std::minus<>());
+      std::ranges::transform(stream, result.values, result.values.begin(), std::minus<>());
     }
     all.states.push_back({name_of(result), std::move(result.values)});
   }
