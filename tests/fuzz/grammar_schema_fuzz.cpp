@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble::grammar;
-  const Json schema = Json::parse(data, data + size, nullptr, false);
+  const auto schema = nibble::Json::parse(data, data + size, nullptr, false);
   if (schema.is_discarded()) return 0;
   try {
     check_masks(compile_json_schema(schema, {.is_strict = size % 2 == 1}), size);
