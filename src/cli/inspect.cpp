@@ -414,15 +414,17 @@ int inspect(const InspectOptions& options, Settings settings) {
 Action define_inspect(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<InspectOptions>();
   add_model(command, options->model);
-  add_number(command, "--sequences", "N", options->num_sequences, 1, 1024,
-             "number of concurrent sequences for the memory plan [1]");
+  add_value(command, "--sequences", "N", options->num_sequences,
+            "number of concurrent sequences for the memory plan [1]")
+      ->check(CLI::Range(1, 1024));
   command.add_flag("--tensors", options->show_tensors,
                    "list every tensor (and GGUF metadata), even if the files are not a complete model");
   command.add_flag("--kernels", options->show_kernels, "the kernel that runs each operation here, and why");
   add_value(command, "--gpu", "NAME", options->gpu,
             "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...");
-  add_number(command, "--rows", "N", options->num_rows, 1, 8192,
-             "with --kernels --gpu: how a step of N rows runs there");
+  add_value(command, "--rows", "N", options->num_rows,
+            "with --kernels --gpu: how a step of N rows runs there")
+      ->check(CLI::Range(1, 8192));
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,

@@ -1,5 +1,4 @@
-// Functions that add a flag to a command: for one value, for a number between limits, or for a list of
-// numbers.
+// Functions that add a flag to a command: for one value, or for a list of numbers.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,13 +13,6 @@ template <typename Value>
 CLI::Option* add_value(CLI::App& command, const std::string& flag, const std::string& type, Value& value,
                        const std::string& what) {
   return command.add_option(flag, value, what)->type_name(type);
-}
-
-// Adds a flag that takes a number from `least` to `most`.
-template <typename Number, typename Limit>
-CLI::Option* add_number(CLI::App& command, const std::string& flag, const std::string& type, Number& number,
-                        Limit least, Limit most, const std::string& what) {
-  return add_value(command, flag, type, number, what)->check(CLI::Range(least, most));
 }
 
 // Lets the user repeat a flag, with one value each time, and keeps all values.

@@ -231,9 +231,11 @@ CLI::Option* add_server_flag(CLI::App& command, const char* flag, const char* ty
   return add_value(command, flag, type, value, what)->group(kServerGroup);
 }
 template <typename Number>
-void add_server_number(CLI::App& command, const char* flag, Number& number, int least, int most,
+void add_server_number(CLI::App& command, const char* flag, Number& number, std::pair<int, int> limits,
                        const char* what) {
-  add_number(command, flag, "N", number, least, most, what)->group(kServerGroup)->capture_default_str();
+  add_server_flag(command, flag, "N", number, what)
+      ->check(CLI::Range(limits.first, limits.second))
+      ->capture_default_str();
 }
 void add_switch(CLI::App& command, const char* flag, bool& value, const char* what) {
   command.add_flag(flag, value, what)->group(kServerGroup);
@@ -243,7 +245,7 @@ void add_listening_flags(CLI::App& command, ServeOptions& options) {
   add_server_flag(command, "--host", "ADDRESS", options.server.address.host,
                   "address to listen on; 0.0.0.0: all of this machine's")
       ->capture_default_str();
-  add_server_number(command, "--port", options.server.address.port, 0, 65535,
+  add_server_number(command, "--port", options.server.address.port, {0, 65535},
                     "port to listen on; 0: any free one");
   add_server_flag(command, "--unix-socket", "PATH", options.server.address.unix_socket,
                   "listen on a Unix socket at PATH, and on no port");
@@ -277,40 +279,41 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
 }
 
 void add_limit_flags(CLI::App& command, ServeOptions& options) {
-  add_server_number(command, "--max-queue", options.max_queue, 0, 1 << 20,
+  add_server_number(command, "--max-queue", options.max_queue, {0, 1 << 20},
                     "requests that wait beyond the --max-sequences that run; more are\n"
                     "answered with status 429");
-  add_server_number(command, "--max-output-tokens", options.server.max_output_tokens, 0, 1 << 30,
+  add_server_number(command, "--max-output-tokens", options.server.max_output_tokens, {0, 1 << 30},
                     "tokens that an answer may have: requests for more get N, and a header\n"
                     "says so; 0: as many as the context has room for");
-  add_server_number(command, "--stream-interval", options.server.stream_interval, 1, 1000,
+  add_server_number(command, "--stream-interval", options.server.stream_interval, {1, 1000},
                     "minimum number of tokens between two events of a stream; the first text\n"
                     "is sent at once; larger values use less CPU on server and client");
-  add_server_number(command, "--request-timeout", options.request_seconds, 0, 1 << 20,
+  add_server_number(command, "--request-timeout", options.request_seconds, {0, 1 << 20},
                     "seconds that a request may wait and run: then its answer ends as if\n"
                     "max_tokens were reached; status 504 if it has not begun; 0: no limit");
-  add_server_number(command, "--max-connections", options.server.limits.max_connections, 1, 1 << 20,
+  add_server_number(command, "--max-connections", options.server.limits.max_connections, {1, 1 << 20},
                     "open connections; a further one takes the place of the one that is idle\n"
                     "for longest");
 }
 
 void add_resume_flags(CLI::App& command, ServeOptions& options) {
-  add_server_number(command, "--resume-time", options.resume_seconds, 0, 86400,
+  add_server_number(command, "--resume-time", options.resume_seconds, {0, 86400},
                     "seconds for which a client that lost its connection (the page, or a streamed\n"
                     "background response) can read the rest of its answer; 0: not at all");
-  add_server_number(command, "--resume-memory", options.resume_mebibytes, 0, 1 << 20,
+  add_server_number(command, "--resume-memory", options.resume_mebibytes, {0, 1 << 20},
                     "MiB for the events of these answers; when it is full, the oldest are dropped");
 }
 
 void add_timeout_flags(CLI::App& command, ServeOptions& options) {
-  add_number(command, "--step-timeout", "N", options.step_timeout_seconds, 1, 86400,
-             "seconds after which /health says 503 if requests wait and no step of the model\n"
-             "ends, and /live after twice that; [60, or more on a slow CPU]")
+  add_value(command, "--step-timeout", "N", options.step_timeout_seconds,
+            "seconds after which /health says 503 if requests wait and no step of the model\n"
+            "ends, and /live after twice that; [60, or more on a slow CPU]")
+      ->check(CLI::Range(1, 86400))
       ->group(kServerGroup);
-  add_server_number(command, "--shutdown-delay", options.shutdown_delay_seconds, 0, 86400,
+  add_server_number(command, "--shutdown-delay", options.shutdown_delay_seconds, {0, 86400},
                     "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
                     "while /health says 503: load balancers look elsewhere before one fails");
-  add_server_number(command, "--shutdown-timeout", options.shutdown_seconds, 0, 86400,
+  add_server_number(command, "--shutdown-timeout", options.shutdown_seconds, {0, 86400},
                     "seconds that running requests get then");
 }
 

@@ -382,8 +382,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Done only now because add_to_cache() may change page tables, which the previous step used until it was
-    // launched.
+    // Not earlier: this may change page tables that the previous step used until it was launched.
     add_to_cache(sequence);
   }
   admit();

@@ -30,8 +30,8 @@ void check_asked(const ExpertRules& rules, const Config& config);
 // Chooses the format of all experts: `rules.asked` if set. Otherwise MXFP4 stays as it is. A matrix of
 // another type becomes MXFP4 if MXFP4 holds all its blocks of 32 elements exactly, as it does if the file was
 // expanded from MXFP4. The check reads the file up to the first block that is not exact. Any other matrix
-// keeps its type if the backend runs it, or becomes F32 if the backend runs that. If the backend runs neither,
-// it becomes `rules.otherwise`. Throws InputError if that is not set, or if the backend does not run
+// keeps its type if the backend runs it, or becomes F32 if the backend runs that. If the backend runs
+// neither, it becomes `rules.otherwise`. Throws InputError if that is not set, or if the backend does not run
 // `rules.asked`. Afterwards only matrices that must be converted are StoredExperts.
 void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
                     const ReportProgress& report = {});

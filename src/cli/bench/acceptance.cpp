@@ -298,10 +298,11 @@ Action define_bench_acceptance(CLI::App& command, Settings& settings) {
   add_model(command, options->model);
   add_value(command, "PROFILE", "...", options->profiles, "probabilities that each draft of a step is right")
       ->required();
-  add_number(command, "-n,--output-tokens", "N", options->num_tokens, 1, kMaxBenchTokens, "tokens to decode")
+  add_value(command, "-n,--output-tokens", "N", options->num_tokens, "tokens to decode")
+      ->check(CLI::Range(1, kMaxBenchTokens))
       ->capture_default_str();
-  add_number(command, "-d,--depth", "N", options->depth, 0, kMaxBenchTokens,
-             "tokens in the KV cache before those that are timed")
+  add_value(command, "-d,--depth", "N", options->depth, "tokens in the KV cache before those that are timed")
+      ->check(CLI::Range(0, kMaxBenchTokens))
       ->capture_default_str();
   add_bench_flags(command, settings, *options);
   command.footer(kBenchAcceptanceFooter);

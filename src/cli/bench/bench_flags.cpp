@@ -4,10 +4,12 @@ namespace nibble::cli {
 
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings) {
-  add_number(command, "-r,--repetitions", "N", flags.num_repetitions, 1, 1000,
-             fmt::format("timed repetitions of each measurement [{}]", flags.num_repetitions));
-  add_number(command, "--warmup", "N", flags.num_warmups, 0, 1000,
-             fmt::format("untimed repetitions of each measurement before these [{}]", flags.num_warmups));
+  add_value(command, "-r,--repetitions", "N", flags.num_repetitions,
+            fmt::format("timed repetitions of each measurement [{}]", flags.num_repetitions))
+      ->check(CLI::Range(1, 1000));
+  add_value(command, "--warmup", "N", flags.num_warmups,
+            fmt::format("untimed repetitions of each measurement before these [{}]", flags.num_warmups))
+      ->check(CLI::Range(0, 1000));
   add_value(command, "-b", "N", flags.max_batch_tokens,
             "same as --max-batch-tokens, and takes precedence over it");
   command.add_flag("--json", flags.as_json, "print one JSON object with every sample instead of the table");

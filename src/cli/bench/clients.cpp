@@ -146,11 +146,11 @@ Action define_bench_clients(CLI::App& command, Settings& settings) {
   const auto flags = std::make_shared<Flags>();
   add_model(command, flags->model);
   add_numbers(command, "--clients", flags->client_counts, "numbers of concurrent clients, one load for each");
-  add_number(command, "-p,--prompt-tokens", "N", flags->num_prompt_tokens, 1, kMaxBenchTokens,
-             "tokens of each prompt")
+  add_value(command, "-p,--prompt-tokens", "N", flags->num_prompt_tokens, "tokens of each prompt")
+      ->check(CLI::Range(1, kMaxBenchTokens))
       ->capture_default_str();
-  add_number(command, "-n,--output-tokens", "N", flags->num_output_tokens, 2, kMaxBenchTokens,
-             "tokens of each answer")
+  add_value(command, "-n,--output-tokens", "N", flags->num_output_tokens, "tokens of each answer")
+      ->check(CLI::Range(2, kMaxBenchTokens))
       ->capture_default_str();
   add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
   command.footer(kBenchClientsFooter);

@@ -190,7 +190,8 @@ Action define_bench_replay(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ReplayOptions>();
   add_model(command, options->model);
   add_value(command, "FILE", "", options->file, "requests, one JSON object per line")->required();
-  add_number(command, "--clients", "N", options->num_clients, 1, kMaxBenchClients, "concurrent requests")
+  add_value(command, "--clients", "N", options->num_clients, "concurrent requests")
+      ->check(CLI::Range(1, kMaxBenchClients))
       ->capture_default_str();
   add_bench_flags(command, settings, *options, {SettingGroup::kDrafts});
   command.footer(kBenchReplayFooter);

@@ -16,8 +16,9 @@ void add_server_flags(CLI::App& command, BenchServeOptions& options) {
   add_value(command, "--api", "NAME", options.api, "endpoint: completions or chat")
       ->check(CLI::IsMember({"completions", "chat"}))
       ->capture_default_str();
-  add_number(command, "--num-gpus", "N", options.num_gpus, 1, 1 << 16,
-             "GPUs of the server, for tok/s/GPU [as nibble reports, else 1]");
+  add_value(command, "--num-gpus", "N", options.num_gpus,
+            "GPUs of the server, for tok/s/GPU [as nibble reports, else 1]")
+      ->check(CLI::Range(1, 1 << 16));
 }
 
 void add_load_flags(CLI::App& command, BenchServeOptions& options) {
@@ -35,8 +36,9 @@ void add_load_flags(CLI::App& command, BenchServeOptions& options) {
             "requests of a load (with --turns: conversations); 10x: 10 per client [64, or 10x if more]");
   add_value(command, "--warmup", "N|Nx", options.warmup,
             "the same for uncounted requests before each load, at its concurrency or rate [2x; --rate: 2]");
-  add_number(command, "--min-seconds", "S", options.min_seconds, 0.0, 1e6,
-             "a load sends further requests until then [0; 30 in a search for a rate]");
+  add_value(command, "--min-seconds", "S", options.min_seconds,
+            "a load sends further requests until then [0; 30 in a search for a rate]")
+      ->check(CLI::Range(0.0, 1e6));
   add_value(
       command, "--slo", "LIMITS", options.slo,
       "limits in seconds on ttft, tpot and e2e, such as ttft=3,tpot=0.08. Shows the share of requests within "
@@ -55,16 +57,20 @@ void add_workload_flags(CLI::App& command, BenchServeOptions& options) {
             "lengths as in InferenceX: 1k1k, 1k8k or 8k1k, uniform from 0.8 L to L; or a file of requests")
       ->excludes(prompt)
       ->excludes(output);
-  add_number(command, "--vocab-size", "N", options.vocab_size, 1, 1 << 24,
-             "token ids of prompts are below N [as nibble reports, else 199998: the text tokens of gpt-oss]");
-  add_number(command, "--turns", "N", options.num_turns, 1, 1 << 10,
-             "requests of a conversation, whose prompts grow with the answers")
+  add_value(command, "--vocab-size", "N", options.vocab_size,
+            "token ids of prompts are below N [as nibble reports, else 199998: the text tokens of gpt-oss]")
+      ->check(CLI::Range(1, 1 << 24));
+  add_value(command, "--turns", "N", options.num_turns,
+            "requests of a conversation, whose prompts grow with the answers")
+      ->check(CLI::Range(1, 1 << 10))
       ->capture_default_str();
-  add_number(command, "--prefix-tokens", "N", options.num_prefix_tokens, 0, kMaxLengthTokens,
-             "additional tokens of a prefix shared by all prompts")
+  add_value(command, "--prefix-tokens", "N", options.num_prefix_tokens,
+            "additional tokens of a prefix shared by all prompts")
+      ->check(CLI::Range(0, kMaxLengthTokens))
       ->capture_default_str();
-  add_number(command, "--prefixes", "N", options.num_prefixes, 1, kMaxLengthTokens,
-             "number of different prefixes, used equally often")
+  add_value(command, "--prefixes", "N", options.num_prefixes,
+            "number of different prefixes, used equally often")
+      ->check(CLI::Range(1, kMaxLengthTokens))
       ->capture_default_str();
 }
 
@@ -74,11 +80,13 @@ void add_bench_serve_flags(CLI::App& command, BenchServeOptions& options) {
   add_server_flags(command, options);
   add_load_flags(command, options);
   add_workload_flags(command, options);
-  add_number(command, "--temperature", "T", options.temperature, 0.0, 2.0,
-             "sampling temperature; 0: the likeliest token")
+  add_value(command, "--temperature", "T", options.temperature,
+            "sampling temperature; 0: the likeliest token")
+      ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
   add_value(command, "--seed", "N", options.seed, "seed of prompts, lengths and arrivals [random]");
-  add_number(command, "--timeout", "S", options.timeout_seconds, 0.01, 1e6, "timeout of a request in seconds")
+  add_value(command, "--timeout", "S", options.timeout_seconds, "timeout of a request in seconds")
+      ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str();
   add_value(command, "--extra-body", "JSON", options.extra_body,
             "members to add to each request or to replace in it");

@@ -113,15 +113,17 @@ int diff(const DiffOptions& options, const Settings& settings) {
 Action define_diff(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<DiffOptions>();
   add_model(command, options->model);
-  add_number(command, "-n,--tokens", "N", options->num_tokens, 1, kMostTokens,
-             "number of random tokens, the same every time [32]; or -p");
+  add_value(command, "-n,--tokens", "N", options->num_tokens,
+            "number of random tokens, the same every time [32]; or -p")
+      ->check(CLI::Range(1, kMostTokens));
   add_value(command, "-p,--prompt", "TEXT", options->prompt, "a text instead of random tokens")
       ->excludes("--tokens");
   add_value(command, "--against", "FILE", options->against,
             "compare with this file of --save, not with the reference");
   add_value(command, "--save", "FILE", options->save, "write what was computed to a safetensors file");
-  add_number(command, "--tolerance", "X", options->tolerance, 0.0, 1.0,
-             fmt::format("largest relative error that is no difference [{:g}]", kDefaultTolerance));
+  add_value(command, "--tolerance", "X", options->tolerance,
+            fmt::format("largest relative error that is no difference [{:g}]", kDefaultTolerance))
+      ->check(CLI::Range(0.0, 1.0));
   command.add_flag(
       "--by-layer", options->by_layer,
       "compare the logits after each layer: for every backend, but loads the model for each layer");

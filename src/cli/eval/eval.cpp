@@ -109,8 +109,8 @@ std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   return activations;
 }
 
-// Whether the experts of both models run in the same formats. Matrix::format() does not tell ggml blocks, which
-// the reference backend reads as they are, from blocks that become BF16.
+// Whether the experts of both models run in the same formats. Matrix::format() does not tell ggml blocks,
+// which the reference backend reads as they are, from blocks that become BF16.
 bool have_same_experts(const Model& a, const Model& b) {
   const auto is_same = [](const Matrix& one, const Matrix& other) {
     return one.stored.index() == other.stored.index() && one.format() == other.format() &&
@@ -326,9 +326,10 @@ Action define_eval(CLI::App& command, Settings& settings) {
   add_value(command, "--golden", "FILE", options->golden,
             "agreement with the results of another implementation");
   command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
-  add_number(command, "--window", "N", options->window, 2, 1 << 20, "with --text: tokens per window [1024]");
-  add_number(command, "--limit", "N", options->limit, 1, 1 << 30,
-             "only the first N windows, tasks or prompts");
+  add_value(command, "--window", "N", options->window, "with --text: tokens per window [1024]")
+      ->check(CLI::Range(2, 1 << 20));
+  add_value(command, "--limit", "N", options->limit, "only the first N windows, tasks or prompts")
+      ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--verbose", options->is_verbose,
                    "with --tasks: print the answers with an unexpected outcome");
   command.add_flag("--json", options->as_json, "print one JSON object");

@@ -272,10 +272,11 @@ Action define_predict(CLI::App& command, Settings& settings) {
   add_value(command, "--gpu", "NAME", options->gpu,
             "the GPU, which need not be present: gb10, rtx5090, h200, sm_121, ...")
       ->required();
-  add_number(command, "--count", "N", options->count, 1, 1024,
-             "number of these GPUs that share the model [1]");
-  add_number(command, "--sum-latency", "US", options->sum_latency, 0.0, 1e6,
-             "latency of an all-reduce of one row in microseconds, without transfer [NCCL's]")
+  add_value(command, "--count", "N", options->count, "number of these GPUs that share the model [1]")
+      ->check(CLI::Range(1, 1024));
+  add_value(command, "--sum-latency", "US", options->sum_latency,
+            "latency of an all-reduce of one row in microseconds, without transfer [NCCL's]")
+      ->check(CLI::Range(0.0, 1e6))
       ->needs("--count");
   command
       .add_flag("--expert-parallel", options->expert_parallel,
@@ -287,11 +288,13 @@ Action define_predict(CLI::App& command, Settings& settings) {
   add_numbers(command, "--batch", options->batches, "number of sequences that decode together");
   add_numbers(command, "--replicas", options->replicas,
               "number of servers behind a gateway, with requests of -p tokens in and -n out");
-  add_number(command, "--prefix-tokens", "N", options->prefix_tokens, 0, kMaxPredictedTokens,
-             "length of the prefix that prompts share [0]")
+  add_value(command, "--prefix-tokens", "N", options->prefix_tokens,
+            "length of the prefix that prompts share [0]")
+      ->check(CLI::Range(0, kMaxPredictedTokens))
       ->needs("--replicas");
-  add_number(command, "--prefixes", "N", options->num_prefixes, 1, kMaxPredictedTokens,
-             "number of different prefixes, used equally often [1]")
+  add_value(command, "--prefixes", "N", options->num_prefixes,
+            "number of different prefixes, used equally often [1]")
+      ->check(CLI::Range(1, kMaxPredictedTokens))
       ->needs("--replicas");
   CLI::Option* preset = add_value(command, "--preset", "NAME", options->preset,
                                   "only how long each run of this preset of bench would take");

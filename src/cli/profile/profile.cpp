@@ -335,15 +335,17 @@ Action define_profile(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ProfileOptions>();
   add_model(command, options->model)->required(false);  // optional, because `profile compare` has no MODEL
   const auto add_count = [&](const char* flag, int& number, const char* what, int least, int most) {
-    add_number(command, flag, "N", number, least, most, fmt::format("{} [{}]", what, number));
+    add_value(command, flag, "N", number, fmt::format("{} [{}]", what, number))
+        ->check(CLI::Range(least, most));
   };
   add_count("-p,--prompt-length", options->num_tokens, "new tokens of each sequence in the step", 1, 1 << 20);
   add_count("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
   add_count("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
   add_count("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
   add_count("--warmup", options->num_warmups, "untimed steps before these", 0, 1000);
-  add_number(command, "--temperature", "T", options->temperature, 0.0, 2.0,
-             "sampling temperature [0: the likeliest token]");
+  add_value(command, "--temperature", "T", options->temperature,
+            "sampling temperature [0: the likeliest token]")
+      ->check(CLI::Range(0.0, 2.0));
   add_value(command, "--trace", "FILE", options->trace,
             "write one step in the format of Chrome's trace viewer");
   command.add_flag("--kernels", options->by_kernel,

@@ -211,8 +211,9 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
 Action define_tune(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<TuneOptions>();
   add_model(command, options->model);
-  add_number(command, "-r,--rounds", "N", options->num_rounds, 1, 100,
-             fmt::format("number of times that each value is measured [{}]", options->num_rounds));
+  add_value(command, "-r,--rounds", "N", options->num_rounds,
+            fmt::format("number of times that each value is measured [{}]", options->num_rounds))
+      ->check(CLI::Range(1, 100));
   add_numbers(command, "--rows", options->rows, "on a GPU: numbers of rows at which to time the kernels");
   add_value(command, "--record", "FILE", options->record,
             "on a GPU: append the measurements to FILE as a JSON line");

@@ -66,8 +66,8 @@ std::optional<OfLayer> of_layer(std::string_view name, std::string_view prefix, 
   return layer ? std::optional(OfLayer{*layer, name}) : std::nullopt;
 }
 
-// Returns the number that `name` has in place of the N of `pattern`; nullopt if the text around it differs or
-// the number is not below `count`.
+// Returns the number that `name` has where `pattern` has N; nullopt if the text around it differs or the
+// number is not below `count`.
 std::optional<int> number_in(std::string_view name, std::string_view pattern, int count) {
   const size_t at = pattern.find('N');
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + 1);
