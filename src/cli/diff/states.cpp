@@ -68,7 +68,7 @@ States states_by_operation(Backend& backend, const BackendOptions& room, std::ve
       // now `values` is the stream before the operation; empty for the first operation
       std::swap(stream, result.values);
       if (result.values.empty()) result.values.resize(stream.size());
-      std::ranges::transform(stream, result.values.begin(), result.values.begin(), std::minus<>());
+      std::ranges::transform(stream, result.values, result.values.begin(), std::minus<>());
     }
     all.states.push_back({name_of(result), std::move(result.values)});
   }
