@@ -1,23 +1,14 @@
 #include "engine/event.h"
 
-#include "core/errors/check.h"
+#include <iterator>
 
 namespace nibble {
 
 std::string_view name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStopToken:
-      return "stop token";
-    case FinishReason::kStopString:
-      return "stop string";
-    case FinishReason::kMaxTokens:
-      return "max tokens";
-    case FinishReason::kContextFull:
-      return "context full";
-    case FinishReason::kCancelled:
-      return "cancelled";
-  }
-  NIBBLE_CHECK(false, "finish reason {}", static_cast<int>(reason));
+  // In the order of FinishReason.
+  constexpr std::string_view kNames[]{"stop token", "stop string", "max tokens", "context full", "cancelled"};
+  static_assert(std::size(kNames) == static_cast<size_t>(FinishReason::kCancelled) + 1);
+  return kNames[static_cast<size_t>(reason)];
 }
 
 }  // namespace nibble

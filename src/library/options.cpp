@@ -1,32 +1,26 @@
 #include "library/options.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "core/errors/error.h"
 #include "library/status.h"
 
 namespace nibble::library {
 namespace {
 
+bool is_one_of(SettingGroup group, std::initializer_list<SettingGroup> groups) {
+  return std::ranges::find(groups, group) != groups.end();
+}
+
 bool is_of_session(const Setting& setting) {
-  switch (setting.group) {
-    case SettingGroup::kInstruction:
-    case SettingGroup::kDate:
-    case SettingGroup::kSampling:
-    case SettingGroup::kAnswer:
-      return true;
-    default:
-      return false;
-  }
+  using enum SettingGroup;
+  return is_one_of(setting.group, {kInstruction, kDate, kSampling, kAnswer});
 }
 
 bool is_of_library(const Setting& setting) {
-  switch (setting.group) {
-    case SettingGroup::kDetail:
-    case SettingGroup::kNodes:
-    case SettingGroup::kChat:
-      return false;
-    default:
-      return true;
-  }
+  using enum SettingGroup;
+  return !is_one_of(setting.group, {kDetail, kNodes, kChat});
 }
 
 void apply(const Setting& setting, const std::string& value, Settings& settings) {

@@ -75,22 +75,16 @@ const char* nibble_last_error(void) {
 const char* nibble_version(void) { return nibble::kVersion; }
 
 const char* nibble_status_name(nibble_status code) {
-  switch (code) {
-    case NIBBLE_OK:
-      return "ok";
-    case NIBBLE_TIMEOUT:
-      return "timeout";
-    case NIBBLE_BAD_INPUT:
-      return "bad input";
-    case NIBBLE_FAILED:
-      return "failed";
-    case NIBBLE_OUT_OF_MEMORY:
-      return "out of memory";
-    case NIBBLE_BUSY:
-      return "busy";
-    case NIBBLE_TOO_SMALL:
-      return "too small";
-    default:
-      return "unknown";
-  }
+  static constexpr std::pair<nibble_status, const char*> kNames[]{
+      {NIBBLE_OK, "ok"},
+      {NIBBLE_TIMEOUT, "timeout"},
+      {NIBBLE_BAD_INPUT, "bad input"},
+      {NIBBLE_FAILED, "failed"},
+      {NIBBLE_OUT_OF_MEMORY, "out of memory"},
+      {NIBBLE_BUSY, "busy"},
+      {NIBBLE_TOO_SMALL, "too small"},
+  };
+  for (const auto& [status, name] : kNames)
+    if (status == code) return name;
+  return "unknown";
 }

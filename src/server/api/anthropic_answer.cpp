@@ -126,25 +126,13 @@ std::string AnthropicMessage::end(std::string_view stop_reason, const std::strin
 std::string anthropic_event(const Json& event) { return named_sse_event(event); }
 
 Json anthropic_error(int status, std::string_view message, std::string_view request_id) {
-  const auto type = [&]() -> const char* {
-    switch (status) {
-      case 401:
-        return "authentication_error";
-      case 404:
-        return "not_found_error";
-      case 413:
-        return "request_too_large";
-      case 429:
-        return "rate_limit_error";
-      case 503:
-        return "overloaded_error";
-      case 504:
-        return "timeout_error";
-      default:
-        return status < 500 ? "invalid_request_error" : "api_error";
-    }
-  };
-  return {{"type", "error"}, {"error", {{"type", type()}, {"message", message}}}, {"request_id", request_id}};
+  constexpr std::pair<int, std::string_view> kTypes[]{
+      {401, "authentication_error"}, {404, "not_found_error"},  {413, "request_too_large"},
+      {429, "rate_limit_error"},     {503, "overloaded_error"}, {504, "timeout_error"}};
+  std::string_view type = status < 500 ? "invalid_request_error" : "api_error";
+  for (const auto& [known, name] : kTypes)
+    if (status == known) type = name;
+  return {{"type", "error"}, {"error", {{"type", type}, {"message", message}}}, {"request_id", request_id}};
 }
 
 }  // namespace nibble::server

@@ -1,6 +1,7 @@
 #include "server/api/error.h"
 
 #include <string>
+#include <utility>
 
 #include "core/text/json.h"
 
@@ -18,22 +19,12 @@ HttpError to_http_error(const InputError& error) {
 }
 
 std::string_view error_type(int status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 404:
-      return "not_found_error";
-    case 429:
-      return "rate_limit_error";
-    case 501:
-      return "not_supported_error";
-    case 503:
-      return "unavailable_error";
-    case 504:
-      return "timeout_error";
-    default:
-      return status < 500 ? "invalid_request_error" : "server_error";
-  }
+  constexpr std::pair<int, std::string_view> kTypes[]{
+      {401, "authentication_error"}, {404, "not_found_error"},   {429, "rate_limit_error"},
+      {501, "not_supported_error"},  {503, "unavailable_error"}, {504, "timeout_error"}};
+  for (const auto& [known, name] : kTypes)
+    if (status == known) return name;
+  return status < 500 ? "invalid_request_error" : "server_error";
 }
 
 Json error_json(const HttpError& error) {
