@@ -1,8 +1,12 @@
 # The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is loaded at
 # program start, so the same binary runs without one. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (also as PTX)
 # for older and other chips, sm_120a and sm_121a for Blackwell. src/backend/cuda/chip/caps.cpp says which chip runs
-# which of these.
-set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
+# which of these. Only machines with Arm processors have a GPU of sm_121 (GB10).
+set(architectures "80;90a;120a")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  list(APPEND architectures "121a")
+endif()
+set(NIBBLE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "compute capabilities that are compiled for")
 if(NOT NIBBLE_CUDA_ARCHITECTURES MATCHES "^[0-9]+a?(-real|-virtual)?(;[0-9]+a?(-real|-virtual)?)*$")
   message(FATAL_ERROR "NIBBLE_CUDA_ARCHITECTURES is '${NIBBLE_CUDA_ARCHITECTURES}': accepted is a list as 80;90a, by number")
 endif()
@@ -26,11 +30,15 @@ function(nibble_cuda_floor)
   set_source_files_properties(${real_gpu_only} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   nibble_floor(backend/cuda SEES backend)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
-  # nvcc does not accept the host's warnings and -ffp-contract.
+  # nvcc does not accept the host's warnings and -ffp-contract. Paths are kept out of the program as in the host's code.
   add_library(nibble_cuda_kernels STATIC ${kernels})
+  set(paths "-ffile-prefix-map=../../=")
+  if(NOT CCACHE)  # it would keep the objects of each clone apart
+    set(paths "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+  endif()
   # C++17: CMake 3.25 knows no later standard for nvcc.
   set_target_properties(nibble_cuda_kernels PROPERTIES CUDA_STANDARD 17 COMPILE_OPTIONS
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;-Werror=all-warnings>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;-Werror=all-warnings;-Xcompiler=${paths}>")
   target_include_directories(nibble_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(nibble_cuda_kernels PUBLIC CUDA::cudart_static nibble_core)
   target_link_libraries(nibble_backend_cuda PUBLIC nibble_cuda_kernels CUDA::cudart_static)

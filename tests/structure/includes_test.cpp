@@ -114,8 +114,9 @@ constexpr Room kRooms[] = {
     {"backend/cuda/ranks/connection", 16},
     {"backend/cuda/rank", 16},
     {"backend/cuda/verify/", 16},
-    {"backend/cuda/cuda_backend", 17},
-    {"backend/cuda/tune/", 18},  //
+    {"backend/cuda/backend_of_ranks", 17},
+    {"backend/cuda/cuda_backend", 18},
+    {"backend/cuda/tune/", 19},  //
     // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
     // Compilers of several languages, and the matcher that runs programs for masks, do not include each
     // other.
