@@ -185,27 +185,6 @@ size_t place_of_query(const AttendCase& c, size_t row, int i) {
          static_cast<size_t>(i % kHeadDim);
 }
 
-void check_append_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  Step step(c);
-  step.cache.upload();
-  const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
-  const DeviceArray<uint16_t> queries(attended_elements(c));
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
-                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
-                            rows_or_image(bf16(queries), image_rows_of(c))});
-  wait_for_stream(subject.stream(), "checking append");
-  check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
-  const auto actual = queries.read(comparison, "queries");
-  for (size_t row = 0; row < step.cache.rows().size(); ++row)
-    for (size_t i = 0; i < width; ++i) {
-      const Rounded& expected = step.truth.query(row, 0)[i];
-      comparison.near_bf16({"query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i)},
-                           actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
-                           expected.error);
-    }
-}
-
 // Returns the number of chunks of the case's longest row, rounded up to a power of two.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
@@ -237,7 +216,30 @@ std::vector<uint16_t> read_attended(Comparison& comparison, const AttendCase& c,
   return image_rows_of(c) ? from_image(bits, c.num_tokens(), c.num_heads * kHeadDim) : bits;
 }
 
-void check_attend_rows_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+}  // namespace
+
+void check_append(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+  Step step(c);
+  step.cache.upload();
+  const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
+  const DeviceArray<uint16_t> queries(attended_elements(c));
+  check(cudaDeviceSynchronize(), "preparing a check");
+  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
+                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
+                            rows_or_image(bf16(queries), image_rows_of(c))});
+  wait_for_stream(subject.stream(), "checking append");
+  check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
+  const auto actual = queries.read(comparison, "queries");
+  for (size_t row = 0; row < step.cache.rows().size(); ++row)
+    for (size_t i = 0; i < width; ++i) {
+      const Rounded& expected = step.truth.query(row, 0)[i];
+      comparison.near_bf16({"query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i)},
+                           actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
+                           expected.error);
+    }
+}
+
+void check_attend_rows(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
@@ -285,7 +287,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   }
 }
 
-void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+void check_attend_tiles(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   if (c.has_trees()) return;  // attend_tiles() never gets rows of draft trees (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
@@ -339,9 +341,8 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
   }
 }
 
-template <typename CheckAttendCase>
-KernelFinding check_attend_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
-                                 const CheckAttendCase& check_case) {
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
+                          CheckAttendCase* check_case) {
   prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
@@ -357,18 +358,6 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   }
   return comparison.finding();
-}
-
-}  // namespace
-
-KernelFinding check_append(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_append_case);
-}
-KernelFinding check_attend_rows(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_attend_rows_case);
-}
-KernelFinding check_attend_tiles(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_attend_tiles_case);
 }
 
 }  // namespace nibble::cuda::verify

@@ -23,8 +23,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kHeadDim{64};
-
 // Returns the error bound of a float32 sum after a, b and c were added to it. `bound`: the error bound before
 // these additions. Each of the three numbers may add two rounding errors, together 2^-23 times its magnitude.
 double with_rest(double bound, double a, double b, double c = 0) {
@@ -76,72 +74,6 @@ void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, co
     }
 }
 
-void check_rms_norm_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden;
-  const bool is_in_place = c.seed / 100 % 2;
-  const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
-  const TestNorm norm(c, residual);
-  const size_t size = static_cast<size_t>(T) * static_cast<size_t>(H);
-  const DeviceArray<float> x(size);
-  const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
-  const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : size);
-  const cuda::Activations normed_view = rows_or_image(bf16(normed), image_rows);
-  NormInput input = norm.input();
-  if (is_in_place) {
-    check(cudaMemcpy(x.data(), input.residual.x, size * sizeof(float), cudaMemcpyDeviceToDevice),
-          "copying inputs");
-    input.residual.x = x.data();
-  }
-  check(cudaDeviceSynchronize(), "preparing a check");
-  // In every fourth case, rms_norm stores no block-scaled norm. In the other cases, rms_norm also stores the
-  // norm in one of the three block-scaled formats.
-  const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
-  std::optional<DeviceBlocks> blocks;
-  if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(RmsNormArgs{input, T, x.data(), normed_view, blocks ? blocks->view() : BlockRows{}});
-  wait_for_stream(subject.stream(), "checking rms_norm");
-
-  const auto actual_x = x.read(comparison, "x");
-  const auto actual = read_norm(comparison, normed, normed_view, T, H);
-  check_norm(comparison, norm, T, actual_x, actual);
-  if (blocks)
-    compare_bytes(comparison, "blocks", blocks->read(comparison, "blocks"),
-                  quantise_rows(kBlockFormats[kind - 1], T, H, actual));
-}
-
-void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, rows = (c.shape.num_heads + 2 * c.shape.num_kv_heads) * kHeadDim;
-  const TestResidual residual(c, T, before_layer(c));
-  const TestNorm norm(c, residual);
-  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
-                          {c.values, c.seed + 10});
-  const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  const Activations x = multiplied(subject, norm, T);
-  const KernelInput normed(subject, x);
-  const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  QkvArgs args{norm.input(), normed.view(), matrix.strips(), device_bias.data(), T,
-               parts.data(), sums.data()};
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking qkv");
-
-  const std::vector<float> actual = parts.read(comparison, "parts");
-  sums.read(comparison, "sums of segments");
-  const Products expected = matrix.times(normed.multiplied());
-  for (int t = 0; t < T; ++t)
-    for (int row = 0; row < rows; ++row) {
-      const size_t at = expected.at(t, row);
-      const double b = bias[static_cast<size_t>(row)];
-      comparison.near({"qkv", t, row}, joined(subject, actual, at), expected.sums[at] + b,
-                      with_rest(expected.bounds[at], expected.sums[at], b));
-    }
-  const DeviceArray<uint16_t> natural(bits_of(x));
-  args.normed = bf16(natural);
-  compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
-}
-
 // Runs project() with attended_chunks = 1, as after a short attention. Requires the same bits as in
 // `expected`.
 void check_after_short_attention(Comparison& comparison, const Subject& subject, ProjectArgs args,
@@ -159,56 +91,6 @@ void check_after_short_attention(Comparison& comparison, const Subject& subject,
       comparison.equal("bits after a short attention", t, row, joined(subject, actual, at),
                        joined(subject, expected, at));
     }
-}
-
-void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
-  const TestResidual residual(
-      // If the kernel gets the norm as input, rms_norm has already added the other terms to x.
-      c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
-  const auto attended =
-      random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
-  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols},
-                          {c.values, c.seed + 21});
-  const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
-  const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
-                                                                           : attended);
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  Activations x(T, cols, attended);
-  std::optional<HostBlocks> blocks;
-  if (const auto format = block_format_of(subject.row)) {
-    blocks = quantise_rows(*format, T, cols, attended);
-    x = activations_of(*blocks, subject.gpu.target.has_block_products);
-  }
-  const DeviceArray<float> sums = blocks ? room_for_blocks(*blocks) : room_for_sums(matrix.strips(), T);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  ProjectArgs args{given(subject, device_attended, T),
-                   cols,
-                   residual.input(),
-                   matrix.strips(),
-                   device_bias.data(),
-                   T,
-                   parts.data(),
-                   sums.data()};
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking project");
-
-  const std::vector<float> actual = parts.read(comparison, "parts");
-  const std::vector<float> scratch = sums.read(comparison, "sums of segments");
-  if (blocks) compare_scratch(comparison, scratch, *blocks);
-  const Products expected = matrix.times(x);
-  for (int t = 0; t < T; ++t)
-    for (int row = 0; row < rows; ++row) {
-      const size_t at = expected.at(t, row);
-      const double before = residual.at(t, row), b = bias[static_cast<size_t>(row)];
-      comparison.near({"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
-                      with_rest(expected.bounds[at], expected.sums[at], before, b));
-    }
-  check_after_short_attention(comparison, subject, args, actual);
-  const DeviceArray<uint16_t> natural(attended);
-  args.attended = bf16(natural);
-  compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
 }
 
 // Checks the groups' sizes, image rows and pairs. Returns each pair's expert, or -1 if the pair is in no
@@ -330,7 +212,125 @@ Activations route_with_norm(Comparison& comparison, const Subject& subject, Rout
   return Activations(T, H, bits);
 }
 
-void check_route_case(Comparison& comparison, const Subject& subject, const Case& c) {
+}  // namespace
+
+void check_rms_norm(Comparison& comparison, const Subject& subject, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden;
+  const bool is_in_place = c.seed / 100 % 2;
+  const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
+  const TestNorm norm(c, residual);
+  const size_t size = static_cast<size_t>(T) * static_cast<size_t>(H);
+  const DeviceArray<float> x(size);
+  const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
+  const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : size);
+  const cuda::Activations normed_view = rows_or_image(bf16(normed), image_rows);
+  NormInput input = norm.input();
+  if (is_in_place) {
+    check(cudaMemcpy(x.data(), input.residual.x, size * sizeof(float), cudaMemcpyDeviceToDevice),
+          "copying inputs");
+    input.residual.x = x.data();
+  }
+  check(cudaDeviceSynchronize(), "preparing a check");
+  // In every fourth case, rms_norm stores no block-scaled norm. In the other cases, rms_norm also stores the
+  // norm in one of the three block-scaled formats.
+  const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
+  std::optional<DeviceBlocks> blocks;
+  if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
+  subject.launch(RmsNormArgs{input, T, x.data(), normed_view, blocks ? blocks->view() : BlockRows{}});
+  wait_for_stream(subject.stream(), "checking rms_norm");
+
+  const auto actual_x = x.read(comparison, "x");
+  const auto actual = read_norm(comparison, normed, normed_view, T, H);
+  check_norm(comparison, norm, T, actual_x, actual);
+  if (blocks)
+    compare_bytes(comparison, "blocks", blocks->read(comparison, "blocks"),
+                  quantise_rows(kBlockFormats[kind - 1], T, H, actual));
+}
+
+void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
+  const int T = c.num_tokens, rows = (c.shape.num_heads + 2 * c.shape.num_kv_heads) * kHeadDim;
+  const TestResidual residual(c, T, before_layer(c));
+  const TestNorm norm(c, residual);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
+                          {c.values, c.seed + 10});
+  const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
+  const DeviceArray<float> device_bias(bias);
+  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  const Activations x = multiplied(subject, norm, T);
+  const KernelInput normed(subject, x);
+  const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  QkvArgs args{norm.input(), normed.view(), matrix.strips(), device_bias.data(), T,
+               parts.data(), sums.data()};
+  subject.launch(args);
+  wait_for_stream(subject.stream(), "checking qkv");
+
+  const std::vector<float> actual = parts.read(comparison, "parts");
+  sums.read(comparison, "sums of segments");
+  const Products expected = matrix.times(normed.multiplied());
+  for (int t = 0; t < T; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = expected.at(t, row);
+      const double b = bias[static_cast<size_t>(row)];
+      comparison.near({"qkv", t, row}, joined(subject, actual, at), expected.sums[at] + b,
+                      with_rest(expected.bounds[at], expected.sums[at], b));
+    }
+  const DeviceArray<uint16_t> natural(bits_of(x));
+  args.normed = bf16(natural);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
+}
+
+void check_project(Comparison& comparison, const Subject& subject, const Case& c) {
+  const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
+  const TestResidual residual(
+      // If the kernel gets the norm as input, rms_norm has already added the other terms to x.
+      c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
+  const auto attended =
+      random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols},
+                          {c.values, c.seed + 21});
+  const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
+  const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
+                                                                           : attended);
+  const DeviceArray<float> device_bias(bias);
+  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  Activations x(T, cols, attended);
+  std::optional<HostBlocks> blocks;
+  if (const auto format = block_format_of(subject.row)) {
+    blocks = quantise_rows(*format, T, cols, attended);
+    x = activations_of(*blocks, subject.gpu.target.has_block_products);
+  }
+  const DeviceArray<float> sums = blocks ? room_for_blocks(*blocks) : room_for_sums(matrix.strips(), T);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  ProjectArgs args{given(subject, device_attended, T),
+                   cols,
+                   residual.input(),
+                   matrix.strips(),
+                   device_bias.data(),
+                   T,
+                   parts.data(),
+                   sums.data()};
+  subject.launch(args);
+  wait_for_stream(subject.stream(), "checking project");
+
+  const std::vector<float> actual = parts.read(comparison, "parts");
+  const std::vector<float> scratch = sums.read(comparison, "sums of segments");
+  if (blocks) compare_scratch(comparison, scratch, *blocks);
+  const Products expected = matrix.times(x);
+  for (int t = 0; t < T; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = expected.at(t, row);
+      const double before = residual.at(t, row), b = bias[static_cast<size_t>(row)];
+      comparison.near({"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
+                      with_rest(expected.bounds[at], expected.sums[at], before, b));
+    }
+  check_after_short_attention(comparison, subject, args, actual);
+  const DeviceArray<uint16_t> natural(attended);
+  args.attended = bf16(natural);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
+}
+
+void check_route(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, E = c.shape.num_experts;
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
@@ -357,7 +357,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   compare_with_mma(comparison, subject, args, RowResult{"bits of logits", E, router.logits(), logits});
 }
 
-void check_unembed_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_unembed(Comparison& comparison, const Subject& subject, const Case& c) {
   const int num_rows = c.num_tokens, num_tokens = num_rows + 3, vocab = c.shape.vocab;
   std::vector<int> rows(static_cast<size_t>(num_rows));
   for (int i = 0; i < num_rows; ++i) rows[static_cast<size_t>(i)] = (7 * i + 1) % num_tokens;
@@ -389,24 +389,6 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
   compare_with_mma(comparison, subject, args, RowResult{"bits of logits", vocab, logits, actual});
-}
-
-}  // namespace
-
-KernelFinding check_rms_norm(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_rms_norm_case);
-}
-KernelFinding check_qkv(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_qkv_case);
-}
-KernelFinding check_project(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_project_case);
-}
-KernelFinding check_route(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_route_case);
-}
-KernelFinding check_unembed(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_unembed_case);
 }
 
 }  // namespace nibble::cuda::verify

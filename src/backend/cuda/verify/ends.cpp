@@ -146,46 +146,6 @@ void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::v
   }
 }
 
-void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const auto T = static_cast<size_t>(c.num_tokens), H = static_cast<size_t>(c.shape.hidden);
-  const auto embedding = random_bf16(c.values, c.seed, static_cast<size_t>(c.shape.vocab) * H);
-  const EmbedRows step_rows = embed_rows(c);
-  const HostInputs inputs(c, step_rows.rows);
-  const uint32_t number = step_of(c);
-  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
-  const DeviceArray<uint8_t> input(inputs.room());
-  const DeviceArray<uint16_t> device_embedding(embedding);
-  const DeviceArray<SampleResult> device_results(step_rows.results);
-  const DeviceArray<float> x(T * H);
-  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
-  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  EmbedArgs args{};
-  inputs.tell(args.exchange.inputs);
-  outputs.tell(args.exchange.outputs);
-  args.input = input.data();
-  args.embedding = bf16(device_embedding);
-  args.hidden = c.shape.hidden;
-  args.x = x.data();
-  args.step = step.data();
-  args.ticket = ticket.data();
-  args.last_results = device_results.data();
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, args);
-  wait_for_stream(subject.stream(), "checking embed");
-
-  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
-  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
-  check_told(comparison, outputs, number);
-  const auto actual = x.read(comparison, "x");
-  for (size_t t = 0; t < T; ++t)
-    for (size_t i = 0; i < H; ++i)
-      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
-                       float_of(embedding[step_rows.tokens[t] * H + i]));
-  const auto input_after = input.read(comparison, "input");
-  check_rows(comparison, step_rows, input_after);
-  inputs.check_rest(comparison, input_after);
-}
-
 // Returns the greedy choice: never a token with a logit of NaN or -infinity; ties go to the lower token.
 int likeliest(const float* logits, size_t vocab) {
   int best = -1;
@@ -309,7 +269,49 @@ class TestSampling {
   EvenTokens even_;
 };
 
-void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
+}  // namespace
+
+void check_embed(Comparison& comparison, const Subject& subject, const Case& c) {
+  const auto T = static_cast<size_t>(c.num_tokens), H = static_cast<size_t>(c.shape.hidden);
+  const auto embedding = random_bf16(c.values, c.seed, static_cast<size_t>(c.shape.vocab) * H);
+  const EmbedRows step_rows = embed_rows(c);
+  const HostInputs inputs(c, step_rows.rows);
+  const uint32_t number = step_of(c);
+  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
+  const DeviceArray<uint8_t> input(inputs.room());
+  const DeviceArray<uint16_t> device_embedding(embedding);
+  const DeviceArray<SampleResult> device_results(step_rows.results);
+  const DeviceArray<float> x(T * H);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
+  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
+  EmbedArgs args{};
+  inputs.tell(args.exchange.inputs);
+  outputs.tell(args.exchange.outputs);
+  args.input = input.data();
+  args.embedding = bf16(device_embedding);
+  args.hidden = c.shape.hidden;
+  args.x = x.data();
+  args.step = step.data();
+  args.ticket = ticket.data();
+  args.last_results = device_results.data();
+  check(cudaDeviceSynchronize(), "preparing a check");
+  subject.launch(c.num_tokens, args);
+  wait_for_stream(subject.stream(), "checking embed");
+
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
+  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  check_told(comparison, outputs, number);
+  const auto actual = x.read(comparison, "x");
+  for (size_t t = 0; t < T; ++t)
+    for (size_t i = 0; i < H; ++i)
+      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
+                       float_of(embedding[step_rows.tokens[t] * H + i]));
+  const auto input_after = input.read(comparison, "input");
+  check_rows(comparison, step_rows, input_after);
+  inputs.check_rest(comparison, input_after);
+}
+
+void check_sample(Comparison& comparison, const Subject& subject, const Case& c) {
   const TestSampling test(c, subject.stream());
   const size_t num_rows = test.num_rows();
   const DeviceArray<SampleRow> device_rows(test.rows());
@@ -347,15 +349,6 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
     for (const SampleResult* result : {&actual[row], &told.result})
       test.check_result(comparison, row, *result);
   }
-}
-
-}  // namespace
-
-KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_embed_case);
-}
-KernelFinding check_sample(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_sample_case);
 }
 
 }  // namespace nibble::cuda::verify

@@ -239,94 +239,10 @@ void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, 
                      });
 }
 
-void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
-  const RoutedCase routed(subject, c);
-  const int image_pairs = routed.image_pairs;
-  const TestUp test(of_rank(c, routed.own), subject.stream(), subject.row.weights, image_pairs);
-  if (const auto format = block_format_of(subject.row))
-    return check_experts_up_by_blocks(comparison, subject, routed, test,
-                                      quantise_rows(*format, T, H, normed));
-  const bool takes_image = subject.row.pass.takes_image;
-  const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
-  const DeviceRoutingMailbox mailbox({}, T, K);
-  const DeviceArray<float> logits(routed.routing.logits());
-  const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
-                     routed.groups.view(),
-                     T,
-                     K,
-                     routed.groups.max_groups(),
-                     test.weights(),
-                     rows_or_image(test.gated(), image_pairs),
-                     cuda::Activations::image(bf16(gathered), image_pairs)};
-  if (routed.has_mailbox) {
-    args.logits = logits.data();
-    args.routing = mailbox.view();
-    args.num_experts = E;
-    args.own = routed.own;
-  }
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking experts_up");
-  if (routed.has_mailbox) mailbox.check_choices(comparison, routed.routing.choices(), routed.own);
-  const auto gated = test.read(comparison, image_pairs, routed.groups.image_row_of_pair());
-  test.compare(comparison, Activations(T, H, normed), routed.routing, gated);
-  gathered.read(comparison, "gathered");
-  const DeviceArray<uint16_t> natural(normed);
-  const DeviceGroups by_64 = groups_of(routed.routing, c, kManyColumns);
-  compare_with_mma(
-      comparison, subject,
-      ExpertsUpArgs{bf16(natural), by_64.view(), T, K, by_64.max_groups(), test.weights(), test.gated()},
-      RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
-}
-
 // Returns the kind of the router's values: that of the case, but kTypical if the case has huge or mixed
 // values.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
-}
-
-// Checks a case of route_and_experts_up(). Choices of experts are compared exactly: the expected choices are
-// computed from the kernel's own logits.
-void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const TestResidual residual(c, T, {.has_rest = true});
-  const TestNorm norm(c, residual);
-  const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
-                          {router_values(c), c.seed + 30});
-  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
-  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
-  const DeviceRoutingMailbox routing(router.strips(), T, K);
-  const IndexRange own = own_experts(c);
-  const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
-                                       routing.view(), test.weights(), test.gated()});
-  wait_for_stream(subject.stream(), "checking route_and_experts_up");
-
-  const auto actual_x = x.read(comparison, "x");
-  std::vector<int> tokens;
-  for (int t = 0; t < T; ++t) {
-    tokens.push_back(t);
-    for (int i = 0; i < H; ++i)
-      comparison.equal("x", t, i, actual_x[static_cast<size_t>(t * H + i)], residual.at(t, i));
-  }
-  const Activations normed = norm.normed(tokens);
-  const Products logits = router.times(normed);
-  const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
-  std::vector<ExpectedRouting> choices;
-  for (const int t : tokens) {
-    for (int e = 0; e < E; ++e) {
-      const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
-      comparison.near({"logits", t, e}, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
-                      expected.bound);
-    }
-    choices.push_back(choose(actual_logits.data() + t * E, E, K));
-  }
-  routing.check_choices(comparison, choices, own);
-  test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
 class TestDown {
@@ -380,7 +296,93 @@ std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector
   return image;
 }
 
-void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
+}  // namespace
+
+void check_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const RoutedCase routed(subject, c);
+  const int image_pairs = routed.image_pairs;
+  const TestUp test(of_rank(c, routed.own), subject.stream(), subject.row.weights, image_pairs);
+  if (const auto format = block_format_of(subject.row))
+    return check_experts_up_by_blocks(comparison, subject, routed, test,
+                                      quantise_rows(*format, T, H, normed));
+  const bool takes_image = subject.row.pass.takes_image;
+  const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
+  const DeviceRoutingMailbox mailbox({}, T, K);
+  const DeviceArray<float> logits(routed.routing.logits());
+  const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
+                     routed.groups.view(),
+                     T,
+                     K,
+                     routed.groups.max_groups(),
+                     test.weights(),
+                     rows_or_image(test.gated(), image_pairs),
+                     cuda::Activations::image(bf16(gathered), image_pairs)};
+  if (routed.has_mailbox) {
+    args.logits = logits.data();
+    args.routing = mailbox.view();
+    args.num_experts = E;
+    args.own = routed.own;
+  }
+  subject.launch(args);
+  wait_for_stream(subject.stream(), "checking experts_up");
+  if (routed.has_mailbox) mailbox.check_choices(comparison, routed.routing.choices(), routed.own);
+  const auto gated = test.read(comparison, image_pairs, routed.groups.image_row_of_pair());
+  test.compare(comparison, Activations(T, H, normed), routed.routing, gated);
+  gathered.read(comparison, "gathered");
+  const DeviceArray<uint16_t> natural(normed);
+  const DeviceGroups by_64 = groups_of(routed.routing, c, kManyColumns);
+  compare_with_mma(
+      comparison, subject,
+      ExpertsUpArgs{bf16(natural), by_64.view(), T, K, by_64.max_groups(), test.weights(), test.gated()},
+      RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
+}
+
+// Checks a case of route_and_experts_up(). Choices of experts are compared exactly: the expected choices are
+// computed from the kernel's own logits.
+void check_route_and_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const TestResidual residual(c, T, {.has_rest = true});
+  const TestNorm norm(c, residual);
+  const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
+                          {router_values(c), c.seed + 30});
+  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
+  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  const DeviceRoutingMailbox routing(router.strips(), T, K);
+  const IndexRange own = own_experts(c);
+  const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
+                                       routing.view(), test.weights(), test.gated()});
+  wait_for_stream(subject.stream(), "checking route_and_experts_up");
+
+  const auto actual_x = x.read(comparison, "x");
+  std::vector<int> tokens;
+  for (int t = 0; t < T; ++t) {
+    tokens.push_back(t);
+    for (int i = 0; i < H; ++i)
+      comparison.equal("x", t, i, actual_x[static_cast<size_t>(t * H + i)], residual.at(t, i));
+  }
+  const Activations normed = norm.normed(tokens);
+  const Products logits = router.times(normed);
+  const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
+  std::vector<ExpectedRouting> choices;
+  for (const int t : tokens) {
+    for (int e = 0; e < E; ++e) {
+      const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
+      comparison.near({"logits", t, e}, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
+                      expected.bound);
+    }
+    choices.push_back(choose(actual_logits.data() + t * E, E, K));
+  }
+  routing.check_choices(comparison, choices, own);
+  test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
+}
+
+void check_experts_down(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, K = c.shape.experts_per_token;
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
   const RoutedCase routed(subject, c);
@@ -423,19 +425,6 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   args.groups = by_64.view();
   args.max_groups = by_64.max_groups();
   compare_with_mma(comparison, subject, args, RowResult{"bits of out", H, test.out(), actual});
-}
-
-}  // namespace
-
-KernelFinding check_experts_up(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_experts_up_case);
-}
-KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target,
-                                         const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_route_and_experts_up_case);
-}
-KernelFinding check_experts_down(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_experts_down_case);
 }
 
 }  // namespace nibble::cuda::verify

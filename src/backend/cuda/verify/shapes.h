@@ -44,12 +44,21 @@ struct Subject {  // the kernel table row to check, and where to launch it
   }
 };
 
-using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
+// The functions check_...() run a kernel in one case and compare its results.
+using CheckCase = void(Comparison& comparison, const Subject& subject, const Case& c);
+CheckCase check_embed, check_rms_norm, check_qkv, check_project, check_route, check_experts_up,
+    check_route_and_experts_up, check_experts_down, check_unembed, check_sample;
+struct AttendCase;
+using CheckAttendCase = void(Comparison& comparison, const Subject& subject, const AttendCase& c);
+CheckAttendCase check_append, check_attend_rows, check_attend_tiles;
 
 // Runs a check with typical values for each shape and each of its token counts. For one shape, also runs the
 // check with all kinds of values, for up to four numbers of tokens; among them are the smallest and the
 // largest number that `row` takes.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
-                          CheckCase check_case);
+                          CheckCase* check_case);
+// Runs a check of a kernel of attention in the cases of attention.cpp.
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
+                          CheckAttendCase* check_case);
 
 }  // namespace nibble::cuda::verify

@@ -24,6 +24,8 @@ inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kE
                                      Values::kTiny,    Values::kHuge, Values::kMixed};
 const char* name(Values values);
 
+inline constexpr int kHeadDim{64};  // elements of a query, key or value
+
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
