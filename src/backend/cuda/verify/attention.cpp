@@ -223,11 +223,10 @@ void check_append(Comparison& comparison, const Subject& subject, const AttendCa
   step.cache.upload();
   const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
   const DeviceArray<uint16_t> queries(attended_elements(c));
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
-                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
-                            rows_or_image(bf16(queries), image_rows_of(c))});
-  wait_for_stream(subject.stream(), "checking append");
+  subject.run("checking append",
+              AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
+                         c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
+                         rows_or_image(bf16(queries), image_rows_of(c))});
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
   const auto actual = queries.read(comparison, "queries");
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
@@ -258,11 +257,11 @@ void check_attend_rows(Comparison& comparison, const Subject& subject, const Att
   check(cudaDeviceSynchronize(), "preparing a check");
   const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials, const Subject& on) {
     for (int row = 0; row < T; row += rows_per_launch)
-      on.launch(std::min(rows_per_launch, T - row),
-                AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
-                           c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                           c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
-                           rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
+      on.row.launch(on.gpu, std::min(rows_per_launch, T - row),
+                    AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                               c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                               c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
+                               rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
     wait_for_stream(subject.stream(), "checking attend_rows");
   };
   attend(out, num_partials, subject);
@@ -314,28 +313,26 @@ void check_attend_tiles(Comparison& comparison, const Subject& subject, const At
             most_sharing = std::max(num_tiles > all ? all : 0, kFew[1]);
   const DeviceArray<float> mailbox(
       std::vector<float>(static_cast<size_t>(most_sharing) * size_t{kTileTotals}, 0));
-  const auto launch = [&](const KernelRow& row, int num_multiprocessors) {
+  const auto run = [&](const KernelRow& row, int num_multiprocessors) {
     const DeviceArray<uint16_t> attended(queries);
-    check(cudaDeviceSynchronize(), "preparing a check");
-    LaunchContext gpu = subject.gpu;
-    gpu.target.num_multiprocessors = num_multiprocessors;
-    row.launch(
-        gpu, static_cast<int>(tiles.size()),
+    Subject on{row, subject.gpu};
+    on.gpu.target.num_multiprocessors = num_multiprocessors;
+    on.run(
+        "checking attention in tiles", static_cast<int>(tiles.size()),
         AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
                         rows_or_image(bf16(attended), image_rows_of(c)), mailbox.data()});
-    wait_for_stream(subject.stream(), "checking attention in tiles");
     return read_attended(comparison, c, attended);
   };
-  const auto actual = launch(subject.row, all);
+  const auto actual = run(subject.row, all);
   check_attended(comparison, step, sinks, actual);
   if (const KernelRow* row = row_by_mma(subject.row)) {
     const auto compare = [&](const char* name, const std::vector<uint16_t>& other) {
       compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
     };
-    compare("bits of attended", launch(*row, all));
+    compare("bits of attended", run(*row, all));
     // With fewer CTAs than tiles, several CTAs share a tile and exchange partial results.
     for (const int few : kFew)
-      if (num_tiles > few) compare("bits of shared tiles", launch(subject.row, few));
+      if (num_tiles > few) compare("bits of shared tiles", run(subject.row, few));
     for (const float word : mailbox.read(comparison, "mailbox"))
       if (std::bit_cast<uint32_t>(word)) comparison.equal("a word left in the mailbox", 0, 0, word, 0);
   }

@@ -6,7 +6,6 @@
 
 #include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/strips.h"
@@ -81,8 +80,7 @@ void check_after_short_attention(Comparison& comparison, const Subject& subject,
   const DeviceArray<float> parts(expected.size());
   args.attended_chunks = 1;  // may make project() prefetch less at first (spares_attention())
   args.parts = parts.data();
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking project after a short attention");
+  subject.run("checking project after a short attention", args);
   const std::vector<float> actual = parts.read(comparison, "parts");
   const int rows = args.residual.hidden;
   for (int t = 0; t < args.num_tokens; ++t)
@@ -205,8 +203,7 @@ Activations route_with_norm(Comparison& comparison, const Subject& subject, Rout
   args.norm = norm.input();
   args.x = x.data();
   normed.poison();
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking route with the norm");
+  subject.run("checking route with the norm", args);
   const auto bits = read_norm(comparison, normed, args.normed, T, H);
   check_norm(comparison, norm, T, x.read(comparison, "x"), bits);
   return Activations(T, H, bits);
@@ -230,14 +227,13 @@ void check_rms_norm(Comparison& comparison, const Subject& subject, const Case& 
           "copying inputs");
     input.residual.x = x.data();
   }
-  check(cudaDeviceSynchronize(), "preparing a check");
   // In every fourth case, rms_norm stores no block-scaled norm. In the other cases, rms_norm also stores the
   // norm in one of the three block-scaled formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(RmsNormArgs{input, T, x.data(), normed_view, blocks ? blocks->view() : BlockRows{}});
-  wait_for_stream(subject.stream(), "checking rms_norm");
+  subject.run("checking rms_norm",
+              RmsNormArgs{input, T, x.data(), normed_view, blocks ? blocks->view() : BlockRows{}});
 
   const auto actual_x = x.read(comparison, "x");
   const auto actual = read_norm(comparison, normed, normed_view, T, H);
@@ -259,11 +255,9 @@ void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
   const Activations x = multiplied(subject, norm, T);
   const KernelInput normed(subject, x);
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
-  check(cudaDeviceSynchronize(), "preparing a check");
   QkvArgs args{norm.input(), normed.view(), matrix.strips(), device_bias.data(), T,
                parts.data(), sums.data()};
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking qkv");
+  subject.run("checking qkv", args);
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
@@ -301,7 +295,6 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
     x = activations_of(*blocks, subject.gpu.target.has_block_products);
   }
   const DeviceArray<float> sums = blocks ? room_for_blocks(*blocks) : room_for_sums(matrix.strips(), T);
-  check(cudaDeviceSynchronize(), "preparing a check");
   ProjectArgs args{given(subject, device_attended, T),
                    cols,
                    residual.input(),
@@ -310,8 +303,7 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
                    T,
                    parts.data(),
                    sums.data()};
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking project");
+  subject.run("checking project", args);
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   const std::vector<float> scratch = sums.read(comparison, "sums of segments");
@@ -337,7 +329,6 @@ void check_route(Comparison& comparison, const Subject& subject, const Case& c) 
   Activations x = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   const TestRouter router(subject, c);
-  check(cudaDeviceSynchronize(), "preparing a check");
   RouteArgs args = router.args(given(subject, normed, T));
   std::vector<float> with_norm;  // logits of the launch that also computes the norm
   if (subject.row.pass.makes_norm && T <= kRouterNorms) {
@@ -345,8 +336,7 @@ void check_route(Comparison& comparison, const Subject& subject, const Case& c) 
     with_norm = router.logits().read(comparison, "logits with the norm");
     router.logits().poison();
   }
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking route");
+  subject.run("checking route", args);
 
   const auto logits = router.logits().read(comparison, "logits");
   if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, logits);
@@ -370,12 +360,10 @@ void check_unembed(Comparison& comparison, const Subject& subject, const Case& c
   Activations x = norm.normed(rows);
   if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
   const KernelInput normed(subject, x);
-  check(cudaDeviceSynchronize(), "preparing a check");
   UnembedArgs args{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data(), normed.view()};
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
   args.deals = deals.data();
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking unembed");
+  subject.run("checking unembed", args);
   for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/input/row_input.h"
 #include "backend/cuda/input/sample_input.h"
@@ -294,9 +293,7 @@ void check_embed(Comparison& comparison, const Subject& subject, const Case& c) 
   args.step = step.data();
   args.ticket = ticket.data();
   args.last_results = device_results.data();
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, args);
-  wait_for_stream(subject.stream(), "checking embed");
+  subject.run("checking embed", c.num_tokens, args);
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
@@ -329,9 +326,7 @@ void check_sample(Comparison& comparison, const Subject& subject, const Case& c)
                   best.data(),        tickets.data(), results.data(),       step.data()};
   outputs.tell(args.exchange.outputs);
   args.first_output = kFirstOutput;
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, args);
-  wait_for_stream(subject.stream(), "checking sample");
+  subject.run("checking sample", c.num_tokens, args);
   test.check_greedy(comparison);
   outputs.expect_poison(comparison, "outputs", told_bytes);
   const auto* const all_told = reinterpret_cast<const RowOutput*>(outputs.now() + 1);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/strips.h"
@@ -228,10 +227,9 @@ void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, 
                                 const TestUp& test, const HostBlocks& normed) {
   const int T = routed.c.num_tokens, K = routed.c.shape.experts_per_token;
   const DeviceBlocks device_normed(normed), gated(normed.format, T * K, routed.c.shape.intermediate);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(ExpertsUpArgs{cuda::Activations(device_normed.view()), routed.groups.view(), T, K,
-                               routed.groups.max_groups(), test.weights(), cuda::Activations(gated.view())});
-  wait_for_stream(subject.stream(), "checking experts_up");
+  subject.run("checking experts_up",
+              ExpertsUpArgs{cuda::Activations(device_normed.view()), routed.groups.view(), T, K,
+                            routed.groups.max_groups(), test.weights(), cuda::Activations(gated.view())});
   const HostBlocks actual = gated.read(comparison, "gated");
   test.for_each_pair(activations_of(normed, subject.gpu.target.has_block_products), routed.routing,
                      [&](int pair, const std::vector<Near>& numbers) {
@@ -312,7 +310,6 @@ void check_experts_up(Comparison& comparison, const Subject& subject, const Case
   const DeviceRoutingMailbox mailbox({}, T, K);
   const DeviceArray<float> logits(routed.routing.logits());
   const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
-  check(cudaDeviceSynchronize(), "preparing a check");
   ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
                      routed.groups.view(),
                      T,
@@ -327,8 +324,7 @@ void check_experts_up(Comparison& comparison, const Subject& subject, const Case
     args.num_experts = E;
     args.own = routed.own;
   }
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking experts_up");
+  subject.run("checking experts_up", args);
   if (routed.has_mailbox) mailbox.check_choices(comparison, routed.routing.choices(), routed.own);
   const auto gated = test.read(comparison, image_pairs, routed.groups.image_row_of_pair());
   test.compare(comparison, Activations(T, H, normed), routed.routing, gated);
@@ -354,10 +350,9 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
   const DeviceRoutingMailbox routing(router.strips(), T, K);
   const IndexRange own = own_experts(c);
   const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
-                                       routing.view(), test.weights(), test.gated()});
-  wait_for_stream(subject.stream(), "checking route_and_experts_up");
+  subject.run("checking route_and_experts_up",
+              RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
+                                    routing.view(), test.weights(), test.gated()});
 
   const auto actual_x = x.read(comparison, "x");
   std::vector<int> tokens;
@@ -412,9 +407,7 @@ void check_experts_down(Comparison& comparison, const Subject& subject, const Ca
     x = activations_of(blocks, subject.gpu.target.has_block_products);
     args.gated = cuda::Activations(device_blocks.emplace(blocks).view());
   }
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking experts_down");
+  subject.run("checking experts_down", args);
 
   const auto actual = test.out().read(comparison, "out");
   for (const unsigned turn : turns.read(comparison, "turns")) comparison.equal("turn", 0, 0, turn, 0);

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"
 
@@ -47,8 +46,7 @@ void compare_with_mma(Comparison& comparison, const Subject& subject, const Args
   const KernelRow* row = row_by_mma(subject.row);
   if (!row) return;
   result.out.poison();
-  row->launch(subject.gpu, args);
-  wait_for_stream(subject.stream(), "multiplying by mma.sync");
+  Subject{*row, subject.gpu}.run("multiplying by mma.sync", args);
   auto by_mma = result.out.read(comparison, result.what);
   by_mma.resize(result.values.size());
   compare_bits(comparison, result.what, result.cols, result.values, by_mma);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/chip/check.h"
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
@@ -34,13 +36,13 @@ struct Subject {  // the kernel table row to check, and where to launch it
   LaunchContext gpu;
 
   Stream stream() const { return gpu.stream; }
-  template <typename Args>
-  void launch(const Args& args) const {
-    row.launch(gpu, args);
-  }
-  template <typename Args>
-  void launch(int num_rows, const Args& args) const {
-    row.launch(gpu, num_rows, args);
+  // Launches the kernel once all inputs have arrived, and waits for the kernel. `args`: arguments of
+  // KernelRow::launch(). `what` says what the GPU runs, for error messages.
+  template <typename... Args>
+  void run(const char* what, const Args&... args) const {
+    check(cudaDeviceSynchronize(), "preparing a check");
+    row.launch(gpu, args...);
+    wait_for_stream(gpu.stream, what);
   }
 };
 
