@@ -12,7 +12,7 @@
 #include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/inbox.h"
-#include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/ranks/nccl_sum.h"
 #include "backend/cuda/route/args.h"
 #include "core/errors/error.h"
 
