@@ -107,17 +107,17 @@ std::vector<AttendCase> attend_cases() {
 // Returns q, k and v in two parts, as qkv() stores them, with queries multiplied by c.sharpness. The second
 // parts are zero in every second row or, if has_rest is false, in all rows.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
-  const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
+  const size_t width = c.width(), count = c.num_tokens() * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (i % width < static_cast<size_t>(c.num_heads) * kHeadDim) parts[i] *= c.sharpness;
+    if (i % width < size_t{kHeadDim} * c.num_heads) parts[i] *= c.sharpness;
     if (i >= count && (!has_rest || i / width % 2)) parts[i] = 0;
   }
   return parts;
 }
 
 std::vector<float> make_sinks(const AttendCase& c) {
-  auto sinks = random_floats(Values::kTypical, c.seed + 901, static_cast<size_t>(c.num_heads));
+  auto sinks = random_floats(Values::kTypical, c.seed + 901, c.num_heads);
   for (float& sink : sinks) sink += c.sink;
   return sinks;
 }
@@ -169,20 +169,18 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
         }
       }
   for (size_t i = 0; i < before.size(); ++i)
-    if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
+    if (!is_own[i]) comparison.equal("rest of the cache", 0, i, after[i], before[i]);
 }
 
 // Every second case stores results in an image. Returns the image's number of rows; 0: plain rows.
 int image_rows_of(const AttendCase& c) { return c.seed / 1000 % 2 == 1 ? whole_eights(c.num_tokens()) : 0; }
 size_t attended_elements(const AttendCase& c) {
   const int width = c.num_heads * kHeadDim;
-  return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
-                          : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
+  return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2 : size_t{1} * c.num_tokens() * width;
 }
 // Returns where append() stores element i of a row's queries. A head's elements are contiguous.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
-  return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
-         static_cast<size_t>(i % kHeadDim);
+  return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) + i % kHeadDim;
 }
 
 // Returns the number of chunks of the case's longest row, rounded up to a power of two.
@@ -204,7 +202,7 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);
   const std::vector<Attended> expected = attended(step.c, step.cache, step.truth, sinks);
-  const auto width = static_cast<size_t>(step.c.num_heads) * kHeadDim;
+  const size_t width = step.c.num_heads * kHeadDim;
   for (size_t at = 0; at < expected.size(); ++at)
     comparison.near_bf16({"out", static_cast<ptrdiff_t>(at / width), static_cast<ptrdiff_t>(at % width)},
                          actual[at], expected[at].value, expected[at].bound);
@@ -221,7 +219,7 @@ std::vector<uint16_t> read_attended(Comparison& comparison, const AttendCase& c,
 void check_append(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   step.cache.upload();
-  const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
+  const size_t width = c.num_heads * kHeadDim;
   const DeviceArray<uint16_t> queries(attended_elements(c));
   subject.run("checking append",
               AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
@@ -245,13 +243,11 @@ void check_attend_rows(Comparison& comparison, const Subject& subject, const Att
   if (!c.writes_kv()) step.truth.put_into(step.cache);  // in a step, append() does this before attend()
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
-  const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
-  const DeviceArray<float> device_sinks(sinks),
-      partials(launch_heads * static_cast<size_t>(max_chunks) * kPartialFloats);
+  const size_t launch_heads = size_t{1} * rows_per_launch * c.num_kv_heads;
+  const DeviceArray<float> device_sinks(sinks), partials(launch_heads * max_chunks * kPartialFloats);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(launch_heads, 0));
   const auto num_partials = static_cast<int>(launch_heads) * max_chunks;
-  const DeviceArray<float> mailbox(
-      std::vector<float>(static_cast<size_t>(num_partials) * size_t{kPartialFloats}, 0));
+  const DeviceArray<float> mailbox(std::vector<float>(size_t{kPartialFloats} * num_partials, 0));
   const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c)),
       out_of_crowd(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
@@ -281,8 +277,8 @@ void check_attend_rows(Comparison& comparison, const Subject& subject, const Att
                               of_crowd = read_attended(comparison, c, out_of_crowd);
   check_attended(comparison, step, sinks, actual);
   for (size_t at = 0; at < actual.size(); ++at) {
-    comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
-    comparison.equal("bits of a crowd", 0, static_cast<ptrdiff_t>(at), of_crowd[at], actual[at]);
+    comparison.equal("bits without a mailbox", 0, at, of_last[at], actual[at]);
+    comparison.equal("bits of a crowd", 0, at, of_crowd[at], actual[at]);
   }
 }
 
@@ -311,8 +307,7 @@ void check_attend_tiles(Comparison& comparison, const Subject& subject, const At
   const int num_tiles = static_cast<int>(tiles.size()) * c.num_kv_heads,
             all = subject.gpu.target.num_multiprocessors,
             most_sharing = std::max(num_tiles > all ? all : 0, kFew[1]);
-  const DeviceArray<float> mailbox(
-      std::vector<float>(static_cast<size_t>(most_sharing) * size_t{kTileTotals}, 0));
+  const DeviceArray<float> mailbox(std::vector<float>(size_t{kTileTotals} * most_sharing, 0));
   const auto run = [&](const KernelRow& row, int num_multiprocessors) {
     const DeviceArray<uint16_t> attended(queries);
     Subject on{row, subject.gpu};

@@ -63,10 +63,10 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
-  const size_t hidden = expected.size() / static_cast<size_t>(num_tokens);
+  const size_t hidden = expected.size() / num_tokens;
   for (int t = 0; t < num_tokens; ++t)
     for (size_t i = 0; i < hidden; ++i) {
-      const size_t at = static_cast<size_t>(t) * hidden + i;
+      const size_t at = t * hidden + i;
       const auto column = static_cast<int>(i);
       comparison.equal("x", t, column, x[at], norm.residual().at(t, column));
       comparison.near_bf16({"normed", t, column}, normed[at], expected[at].number, expected[at].error);
@@ -85,7 +85,7 @@ void check_after_short_attention(Comparison& comparison, const Subject& subject,
   const int rows = args.residual.hidden;
   for (int t = 0; t < args.num_tokens; ++t)
     for (int row = 0; row < rows; ++row) {
-      const size_t at = static_cast<size_t>(t) * static_cast<size_t>(rows) + static_cast<size_t>(row);
+      const size_t at = size_t{1} * t * rows + row;
       comparison.equal("bits after a short attention", t, row, joined(subject, actual, at),
                        joined(subject, expected, at));
     }
@@ -97,18 +97,18 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();
   comparison.equal("number of groups", 0, 0, std::max(read.count, max_groups), max_groups);
-  std::vector<int> expert_of_pair(static_cast<size_t>(num_pairs), -1);
+  std::vector<int> expert_of_pair(num_pairs, -1);
   int image_row = 0;
   for (int group = 0; group < std::min(read.count, max_groups); ++group) {
-    const int of_group = read.num_pairs[static_cast<size_t>(group)];
+    const int of_group = read.num_pairs[group];
     comparison.equal("group size", group, 0, std::clamp(of_group, 1, size), of_group);
-    comparison.equal("row of group", group, 0, read.image_row[static_cast<size_t>(group)], image_row);
+    comparison.equal("row of group", group, 0, read.image_row[group], image_row);
     image_row += whole_eights(of_group);
     for (int i = 0; i < std::clamp(of_group, 0, size); ++i) {
-      const int pair = read.pairs[static_cast<size_t>(group * size + i)];
-      const bool is_new = pair >= 0 && pair < num_pairs && expert_of_pair[static_cast<size_t>(pair)] < 0;
+      const int pair = read.pairs[group * size + i];
+      const bool is_new = pair >= 0 && pair < num_pairs && expert_of_pair[pair] < 0;
       comparison.equal("pair in one group", group, i, is_new, true);
-      if (is_new) expert_of_pair[static_cast<size_t>(pair)] = read.expert[static_cast<size_t>(group)];
+      if (is_new) expert_of_pair[pair] = read.expert[group];
     }
   }
   return expert_of_pair;
@@ -125,10 +125,9 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   for (int t = 0; t < T; ++t) {
     const ExpectedRouting choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
-      const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
-      const int expert = choice.experts[slot];
-      comparison.equal("expert", t, k, expert_of_pair[pair], own.has(expert) ? expert - own.first : -1);
-      choice.check_weight(comparison, t, k, read.weight[pair], own);
+      const int expert = choice.experts[k];
+      comparison.equal("expert", t, k, expert_of_pair[t * K + k], own.has(expert) ? expert - own.first : -1);
+      choice.check_weight(comparison, t, k, read.weight[t * K + k], own);
     }
   }
 }
@@ -140,10 +139,10 @@ class TestRouter {
         own_(own_experts(c)),
         matrix_(subject.stream(), subject.row.weights, Origin::kStored,
                 router_shape(c.shape.num_experts, c.shape.hidden), {c.values, c.seed + 30}),
-        bias_(random_floats(c.values, c.seed + 31, static_cast<size_t>(c.shape.num_experts))),
+        bias_(random_floats(c.values, c.seed + 31, c.shape.num_experts)),
         device_bias_(bias_),
-        logits_(static_cast<size_t>(c.num_tokens) * bias_.size()),
-        rank_(static_cast<size_t>(num_pairs())),
+        logits_(c.num_tokens * bias_.size()),
+        rank_(num_pairs()),
         ticket_(std::vector<unsigned>{0}),
         groups_(c.num_tokens, c.shape.experts_per_token,
                 max_num_groups(c.num_tokens, own_.count, c.shape.experts_per_token, subject.row.pass.columns),
@@ -170,7 +169,7 @@ class TestRouter {
     for (int t = 0; t < c_.num_tokens; ++t)
       for (int e = 0; e < c_.shape.num_experts; ++e) {
         const size_t at = expected.at(t, e);
-        const double b = bias_[static_cast<size_t>(e)];
+        const double b = bias_[e];
         comparison.near({"logits", t, e}, actual[at], expected.sums[at] + b,
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
@@ -199,7 +198,7 @@ class TestRouter {
 Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
                             const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
   const int T = args.num_tokens, H = args.hidden;
-  const DeviceArray<float> x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  const DeviceArray<float> x(size_t{1} * T * H);
   args.norm = norm.input();
   args.x = x.data();
   normed.poison();
@@ -216,7 +215,7 @@ void check_rms_norm(Comparison& comparison, const Subject& subject, const Case& 
   const bool is_in_place = c.seed / 100 % 2;
   const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
   const TestNorm norm(c, residual);
-  const size_t size = static_cast<size_t>(T) * static_cast<size_t>(H);
+  const size_t size = size_t{1} * T * H;
   const DeviceArray<float> x(size);
   const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
   const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : size);
@@ -249,9 +248,9 @@ void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
   const TestNorm norm(c, residual);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
                           {c.values, c.seed + 10});
-  const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
+  const auto bias = random_floats(c.values, c.seed + 11, rows);
   const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  const DeviceArray<float> parts(size_t{2} * T * rows);
   const Activations x = multiplied(subject, norm, T);
   const KernelInput normed(subject, x);
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
@@ -265,7 +264,7 @@ void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
-      const double b = bias[static_cast<size_t>(row)];
+      const double b = bias[row];
       comparison.near({"qkv", t, row}, joined(subject, actual, at), expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
@@ -279,15 +278,14 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
   const TestResidual residual(
       // If the kernel gets the norm as input, rms_norm has already added the other terms to x.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
-  const auto attended =
-      random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
+  const auto attended = random_bf16(c.values, c.seed + 20, size_t{1} * T * cols);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols},
                           {c.values, c.seed + 21});
-  const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
+  const auto bias = random_floats(c.values, c.seed + 22, rows);
   const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
                                                                            : attended);
   const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  const DeviceArray<float> parts(size_t{2} * T * rows);
   Activations x(T, cols, attended);
   std::optional<HostBlocks> blocks;
   if (const auto format = block_format_of(subject.row)) {
@@ -312,7 +310,7 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
-      const double before = residual.at(t, row), b = bias[static_cast<size_t>(row)];
+      const double before = residual.at(t, row), b = bias[row];
       comparison.near({"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], before, b));
     }
@@ -349,14 +347,14 @@ void check_route(Comparison& comparison, const Subject& subject, const Case& c) 
 
 void check_unembed(Comparison& comparison, const Subject& subject, const Case& c) {
   const int num_rows = c.num_tokens, num_tokens = num_rows + 3, vocab = c.shape.vocab;
-  std::vector<int> rows(static_cast<size_t>(num_rows));
-  for (int i = 0; i < num_rows; ++i) rows[static_cast<size_t>(i)] = (7 * i + 1) % num_tokens;
+  std::vector<int> rows(num_rows);
+  for (int i = 0; i < num_rows; ++i) rows[i] = (7 * i + 1) % num_tokens;
   const TestResidual residual(c, num_tokens, {false, c.shape.experts_per_token});
   const TestNorm norm(c, residual);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {vocab, c.shape.hidden},
                           {c.values, c.seed + 40});
   const DeviceArray<int> device_rows(rows);
-  const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
+  const DeviceArray<float> logits(size_t{1} * num_rows * vocab);
   Activations x = norm.normed(rows);
   if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
   const KernelInput normed(subject, x);

@@ -40,8 +40,8 @@ class PlacesInTurn {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
     for (size_t i = 0; i < places_[0].bytes(); ++i) {
-      comparison.equal(what, -2, static_cast<ptrdiff_t>(i), left_alone[i], kPoison);
-      if (i >= from) comparison.equal(what, -1, static_cast<ptrdiff_t>(i), own[i], kPoison);
+      comparison.equal(what, -2, i, left_alone[i], kPoison);
+      if (i >= from) comparison.equal(what, -1, i, own[i], kPoison);
     }
   }
 
@@ -57,9 +57,7 @@ uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100
 // Returns the number of bytes that follow the rows in the step's input: 20,004 for each of the first 4 rows,
 // plus 0 to 3 words of 4 bytes that depend on the seed. In steps of up to 4 rows, the threads of embed need
 // two iterations to copy that many bytes. The number is a multiple of 4, but often not of 16.
-size_t rest_bytes(const Case& c) {
-  return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
-}
+size_t rest_bytes(const Case& c) { return size_t{20'004} * std::min(c.num_tokens, 4) + 4 * (c.seed % 4); }
 
 constexpr TokenInput kOtherToken = TokenInput::of(3);  // token of another step, which must not be read
 
@@ -71,7 +69,7 @@ struct EmbedRows {
 };
 
 EmbedRows embed_rows(const Case& c) {
-  const auto T = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
+  const size_t T = c.num_tokens, vocab = c.shape.vocab;
   std::vector<RowInput> rows;
   std::vector<SampleResult> results(T);
   std::vector<size_t> tokens;
@@ -80,7 +78,7 @@ EmbedRows embed_rows(const Case& c) {
                             : random_bits(c.seed + 1, t) % vocab);  // row 0 has the vocabulary's last token
     const auto token = static_cast<int32_t>(tokens.back());
     const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row that sampled the token
-    results[static_cast<size_t>(chosen_as)].token = token;
+    results[chosen_as].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
                     static_cast<int32_t>(t) + 1, t32 + 1000, t32 + 2000});
@@ -111,7 +109,7 @@ class HostInputs {
   // Checks that embed copied the bytes after the rows unchanged.
   void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
     for (size_t i = row_bytes_; i < num_bytes_; ++i)
-      comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));
+      comparison.equal("rest", 0, i, copied[i], byte_of_rest(i));
   }
 
  private:
@@ -193,9 +191,8 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   comparison.equal("number of logprobs", row, 0, result.num_top,
                    static_cast<double>(std::min<size_t>(kLogprobs, vocab)));
   for (int i = 0; i < std::min(result.num_top, kLogprobs); ++i) {
-    comparison.equal("token of a logprob", row, i, result.top[i].token,
-                     static_cast<double>(order[static_cast<size_t>(i)]));
-    near(i, result.top[i].logprob, order[static_cast<size_t>(i)]);
+    comparison.equal("token of a logprob", row, i, result.top[i].token, static_cast<double>(order[i]));
+    near(i, result.top[i].logprob, order[i]);
   }
 }
 
@@ -211,8 +208,8 @@ class EvenTokens : public TokenMask {
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)
-      : num_rows_(static_cast<size_t>(c.num_tokens)),
-        vocab_(static_cast<size_t>(c.shape.vocab)),
+      : num_rows_(c.num_tokens),
+        vocab_(c.shape.vocab),
         are_greedy_(c.seed / 100 % 2),
         logits_(random_floats(c.values, c.seed, num_rows_ * vocab_)),
         params_(num_rows_),
@@ -271,8 +268,8 @@ class TestSampling {
 }  // namespace
 
 void check_embed(Comparison& comparison, const Subject& subject, const Case& c) {
-  const auto T = static_cast<size_t>(c.num_tokens), H = static_cast<size_t>(c.shape.hidden);
-  const auto embedding = random_bf16(c.values, c.seed, static_cast<size_t>(c.shape.vocab) * H);
+  const size_t T = c.num_tokens, H = c.shape.hidden;
+  const auto embedding = random_bf16(c.values, c.seed, c.shape.vocab * H);
   const EmbedRows step_rows = embed_rows(c);
   const HostInputs inputs(c, step_rows.rows);
   const uint32_t number = step_of(c);
@@ -301,8 +298,7 @@ void check_embed(Comparison& comparison, const Subject& subject, const Case& c) 
   const auto actual = x.read(comparison, "x");
   for (size_t t = 0; t < T; ++t)
     for (size_t i = 0; i < H; ++i)
-      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
-                       float_of(embedding[step_rows.tokens[t] * H + i]));
+      comparison.equal("x", t, i, actual[t * H + i], float_of(embedding[step_rows.tokens[t] * H + i]));
   const auto input_after = input.read(comparison, "input");
   check_rows(comparison, step_rows, input_after);
   inputs.check_rest(comparison, input_after);

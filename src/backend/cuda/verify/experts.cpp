@@ -32,7 +32,7 @@ class TestRouting {
   explicit TestRouting(const Case& c)
       : own_{0, c.shape.num_experts},
         logits_(random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual, c.seed + 50,
-                              static_cast<size_t>(c.num_tokens * c.shape.num_experts))) {
+                              c.num_tokens * c.shape.num_experts)) {
     for (int t = 0; t < c.num_tokens; ++t)
       choices_.push_back(
           choose(logits_.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
@@ -40,10 +40,8 @@ class TestRouting {
 
   const std::vector<ExpectedRouting>& choices() const { return choices_; }
   const std::vector<float>& logits() const { return logits_; }  // [T, E]: the router's logits
-  double weight(int pair) const {
-    return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
-  }
-  size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
+  double weight(int pair) const { return choices_[token_of(pair)].weights[pair % per_token()]; }
+  size_t token_of(int pair) const { return pair / per_token(); }
 
   void leave_out_all_but(const IndexRange& own) { own_ = own; }
   // Calls body(expert, the expert's pairs) for each of this rank's experts, which are numbered from 0.
@@ -104,12 +102,9 @@ class TestUp {
                  .num_matrices = c.shape.num_experts,
                  .order = RowOrder::kGateAndUp},
                 {c.values, c.seed + 61}),
-        bias_(
-            random_floats(c.values, c.seed + 63,
-                          static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
+        bias_(random_floats(c.values, c.seed + 63, size_t{2} * c.shape.num_experts * intermediate_)),
         device_bias_(bias_),
-        gated_(std::max(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
-                            static_cast<size_t>(intermediate_),
+        gated_(std::max(size_t{1} * c.num_tokens * c.shape.experts_per_token * intermediate_,
                         image_bytes(image_pairs, intermediate_) / 2)),
         num_pairs_(c.num_tokens * c.shape.experts_per_token) {}
 
@@ -123,14 +118,13 @@ class TestUp {
                              const std::vector<int>& image_row) const {
     std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
     if (image_pairs == 0) {
-      gated.resize(static_cast<size_t>(num_pairs_) * static_cast<size_t>(intermediate_));
+      gated.resize(size_t{1} * num_pairs_ * intermediate_);
       return gated;
     }
     gated.resize(image_bytes(image_pairs, intermediate_) / 2);
     for (int pair = 0; pair < num_pairs_; ++pair)
       for (int i = 0; i < padded_cols(intermediate_); ++i) {
-        const uint16_t bits =
-            gated[element_of(image_row[static_cast<size_t>(pair)], i / kTileCols, 0, image_pairs, i)];
+        const uint16_t bits = gated[element_of(image_row[pair], i / kTileCols, 0, image_pairs, i)];
         if (i < intermediate_)
           of_pairs.push_back(bits);
         else
@@ -142,7 +136,7 @@ class TestUp {
   // Calls visit(pair, numbers) with the expected results [I] of each pair, before the kernel rounds them.
   template <typename Visit>
   void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
-    std::vector<Near> numbers(static_cast<size_t>(intermediate_));
+    std::vector<Near> numbers(intermediate_);
     routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
       std::vector<int> tokens;
       for (const int pair : pairs) tokens.push_back(static_cast<int>(routing.token_of(pair)));
@@ -150,10 +144,8 @@ class TestUp {
       for (size_t p = 0; p < pairs.size(); ++p) {
         for (int i = 0; i < intermediate_; ++i) {
           const size_t at = products.at(static_cast<int>(p), 2 * i);
-          const float* biases =
-              bias_.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * intermediate_) + 2 * i;
-          numbers[static_cast<size_t>(i)] =
-              swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
+          const float* biases = bias_.data() + size_t{2} * (e * intermediate_ + i);
+          numbers[i] = swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
         }
         visit(pairs[p], numbers);
       }
@@ -164,9 +156,8 @@ class TestUp {
                const std::vector<uint16_t>& actual) const {
     for_each_pair(x, routing, [&](int pair, const std::vector<Near>& numbers) {
       for (int i = 0; i < intermediate_; ++i) {
-        const auto& [value, bound] = numbers[static_cast<size_t>(i)];
-        const size_t place =
-            static_cast<size_t>(pair) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
+        const auto& [value, bound] = numbers[i];
+        const size_t place = size_t{1} * pair * intermediate_ + i;
         comparison.near_bf16({"gated", pair, i}, actual[place], value, bound);
       }
     });
@@ -246,13 +237,13 @@ Values router_values(const Case& c) {
 class TestDown {
  public:
   TestDown(const Case& c, Stream stream, Format weights)
-      : hidden_(static_cast<size_t>(c.shape.hidden)),
+      : hidden_(c.shape.hidden),
         matrix_(stream, weights, Origin::kStored,
                 {.rows = c.shape.hidden, .cols = c.shape.intermediate, .num_matrices = c.shape.num_experts},
                 {c.values, c.seed + 71}),
-        bias_(random_floats(c.values, c.seed + 73, static_cast<size_t>(c.shape.num_experts) * hidden_)),
+        bias_(random_floats(c.values, c.seed + 73, c.shape.num_experts * hidden_)),
         device_bias_(bias_),
-        out_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) * hidden_) {}
+        out_(c.num_tokens * c.shape.experts_per_token * hidden_) {}
 
   const Strips& strips() const { return matrix_.strips(); }
   const float* bias() const { return device_bias_.data(); }
@@ -265,12 +256,11 @@ class TestDown {
       for (size_t p = 0; p < pairs.size(); ++p)
         for (size_t i = 0; i < hidden_; ++i) {
           const auto column = static_cast<int>(i);
-          const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
-                                     bias_[static_cast<size_t>(e) * hidden_ + i]);
+          const Near sum =
+              with_bias(products, products.at(static_cast<int>(p), column), bias_[e * hidden_ + i]);
           // Kernels multiply by the routing weight in float32, which rounds once.
           const double weight = routing.weight(pairs[p]);
-          comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
-                          weight * sum.value,
+          comparison.near({"out", pairs[p], column}, actual[pairs[p] * hidden_ + i], weight * sum.value,
                           weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
         }
     });
@@ -289,8 +279,7 @@ std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector
   std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);
   for (size_t pair = 0; pair < image_row.size(); ++pair)
     for (int i = 0; i < cols; ++i)
-      image[element_of(image_row[pair], i / kTileCols, 0, routed.image_pairs, i)] =
-          rows[pair * static_cast<size_t>(cols) + static_cast<size_t>(i)];
+      image[element_of(image_row[pair], i / kTileCols, 0, routed.image_pairs, i)] = rows[pair * cols + i];
   return image;
 }
 
@@ -298,7 +287,7 @@ std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector
 
 void check_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const auto normed = random_bf16(c.values, c.seed + 60, size_t{1} * T * H);
   const RoutedCase routed(subject, c);
   const int image_pairs = routed.image_pairs;
   const TestUp test(of_rank(c, routed.own), subject.stream(), subject.row.weights, image_pairs);
@@ -345,8 +334,8 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
   const TestNorm norm(c, residual);
   const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
                           {router_values(c), c.seed + 30});
-  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
-  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  const auto bias = random_floats(router_values(c), c.seed + 31, E);
+  const DeviceArray<float> device_bias(bias), x(size_t{1} * T * H);
   const DeviceRoutingMailbox routing(router.strips(), T, K);
   const IndexRange own = own_experts(c);
   const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
@@ -358,8 +347,7 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
   std::vector<int> tokens;
   for (int t = 0; t < T; ++t) {
     tokens.push_back(t);
-    for (int i = 0; i < H; ++i)
-      comparison.equal("x", t, i, actual_x[static_cast<size_t>(t * H + i)], residual.at(t, i));
+    for (int i = 0; i < H; ++i) comparison.equal("x", t, i, actual_x[t * H + i], residual.at(t, i));
   }
   const Activations normed = norm.normed(tokens);
   const Products logits = router.times(normed);
@@ -367,9 +355,8 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
   std::vector<ExpectedRouting> choices;
   for (const int t : tokens) {
     for (int e = 0; e < E; ++e) {
-      const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
-      comparison.near({"logits", t, e}, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
-                      expected.bound);
+      const Near expected = with_bias(logits, logits.at(t, e), bias[e]);
+      comparison.near({"logits", t, e}, actual_logits[t * E + e], expected.value, expected.bound);
     }
     choices.push_back(choose(actual_logits.data() + t * E, E, K));
   }
@@ -379,12 +366,12 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
 
 void check_experts_down(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, K = c.shape.experts_per_token;
-  const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
+  const auto gated = random_bf16(c.values, c.seed + 70, size_t{1} * T * K * I);
   const RoutedCase routed(subject, c);
   const TestDown test(of_rank(c, routed.own), subject.stream(), subject.row.weights);
   const DeviceRoutingMailbox mailbox(routed.routing.choices());
   const DeviceArray<uint16_t> device_gated(routed.image_pairs ? image_of_pairs(routed, gated, I) : gated);
-  const DeviceArray<unsigned> turns(std::vector<unsigned>(static_cast<size_t>(K), 0));
+  const DeviceArray<unsigned> turns(std::vector<unsigned>(K, 0));
   ExpertsDownArgs args{rows_or_image(bf16(device_gated), routed.image_pairs),
                        routed.groups.view(),
                        routed.has_mailbox ? mailbox.view() : RoutingMailbox{},

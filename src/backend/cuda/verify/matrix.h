@@ -29,7 +29,7 @@ struct Activations {
       : Activations(num_rows, num_cols) {
     for (size_t i = 0; i < bf16.size(); ++i) values[i] = float_of(bf16[i]);
   }
-  size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+  size_t size() const { return size_t{1} * rows * cols; }
 
   int rows, cols;
   std::vector<float> values, slack;  // [rows, cols]: activations; by how much the kernel's may differ
@@ -40,9 +40,7 @@ struct Activations {
 struct Products {
   int rows;
   std::vector<double> sums, bounds;  // [rows of x, rows of W]: the products; the largest permitted errors
-  size_t at(int x_row, int row) const {
-    return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
-  }
+  size_t at(int x_row, int row) const { return size_t{1} * x_row * rows + row; }
 };
 
 enum class Origin {

@@ -28,9 +28,7 @@ class TestResidual {
   float at(int token, int i) const;
 
  private:
-  size_t place(int token, int i) const {
-    return static_cast<size_t>(token) * static_cast<size_t>(hidden_) + static_cast<size_t>(i);
-  }
+  size_t place(int token, int i) const { return size_t{1} * token * hidden_ + i; }
 
   int hidden_;
   Parts parts_;

@@ -39,7 +39,7 @@ std::vector<T> fill(size_t count, const Element& element) {
   constexpr size_t kPiece{1 << 16};
   std::vector<T> elements(count);
   host_threads().for_each(static_cast<ptrdiff_t>((count + kPiece - 1) / kPiece), [&](ptrdiff_t piece, int) {
-    const size_t first = static_cast<size_t>(piece) * kPiece;
+    const size_t first = piece * kPiece;
     for (size_t i = first; i < std::min(count, first + kPiece); ++i) elements[i] = element(i);
   });
   return elements;
@@ -112,12 +112,11 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
 }
 
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
-  const auto num_rows = static_cast<int>(rows.size() / static_cast<size_t>(cols));
+  const auto num_rows = static_cast<int>(rows.size() / cols);
   const int image_rows = whole_eights(num_rows);
   std::vector<uint16_t> image(image_bytes(image_rows, cols) / 2, 0);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<int>(i / static_cast<size_t>(cols)),
-               col = static_cast<int>(i % static_cast<size_t>(cols));
+    const auto row = static_cast<int>(i / cols), col = static_cast<int>(i % cols);
     image[element_of(row, col / kTileCols, 0, image_rows, col)] = rows[i];
   }
   return image;

@@ -25,7 +25,7 @@ struct Rate {
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;
-  std::vector<long long> clocks(static_cast<size_t>(device_caps().num_multiprocessors));
+  std::vector<long long> clocks(device_caps().num_multiprocessors);
   const size_t size = clocks.size() * sizeof(long long);
   const DeviceBuffer device_clocks(size), sums(sizeof(float));
   const double all = double{kRateWarps} * kRateProducts * operations(product);
