@@ -13,11 +13,13 @@
 #include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/forward.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/connection.h"
+#include "backend/cuda/traced_values.h"
 #include "core/errors/check.h"
 #include "core/errors/error.h"
 
@@ -132,7 +134,7 @@ class CudaBackend final : public Backend {
   // step are chosen.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
-      for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
+      for (const auto& rank : card.ranks) keep_drafts(rank->step(card.stream));
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
   // Returns whether the graph of a step leaves out sampling: if sampling needs masks, which arrive later, or
@@ -252,10 +254,13 @@ void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, 
     };
   if (traced) taps = tracing(card, *traced, num_traced);
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
-  for (const auto& rank : card.ranks) rank->embed(card.stream, last_drafts);
-  if (traced) traced->push_back({-1, Operation::kEmbed, first_rank().embedded(num_traced, card.stream)});
-  for (int half = 0; half < first_rank().num_halves(); ++half) {
-    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, taps);
+  for (const auto& rank : card.ranks) embed(rank->step(card.stream), last_drafts);
+  if (traced)
+    traced->push_back({-1, Operation::kEmbed,
+                       residual_values(first_rank().step(card.stream),
+                                       {.x = first_rank().work().x, .hidden = config_.hidden}, num_traced)});
+  for (int half = 0; half < num_halves(first_rank().step(card.stream).model); ++half) {
+    for (const auto& rank : card.ranks) run_half_layer(rank->step(card.stream), half, taps);
     if (!is_shared()) continue;
     for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
       card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
@@ -265,33 +270,38 @@ void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, 
 Taps CudaBackend::tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const {
   const auto add_stream = [this, &card, &traced, num_rows](Operation operation) {
     return [this, &card, &traced, num_rows, operation](size_t layer, const ResidualInput& x) {
-      traced.push_back({static_cast<int>(layer), operation, first_rank().residual(x, num_rows, card.stream)});
+      traced.push_back(
+          {static_cast<int>(layer), operation, residual_values(first_rank().step(card.stream), x, num_rows)});
     };
   };
   return {.after_attend =
               [this, &card, &traced, num_rows](size_t layer) {
                 traced.push_back({static_cast<int>(layer), Operation::kAttend,
-                                  first_rank().attended(num_rows, card.stream)});
+                                  attended_values(first_rank().step(card.stream), num_rows)});
               },
           .after_project = add_stream(Operation::kProject),
           .after_layer = add_stream(Operation::kExpertsUp)};
 }
 
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
-  for (const auto& rank : card.ranks) rank->unembed(first, count, card.stream);
+  for (const auto& rank : card.ranks) unembed(rank->step(card.stream), first, count);
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) {
+      rank.connection().gather_logits(rank.on(card.stream), {first, count}, turn);
+    });
 }
 
 // With peer access, all ranks store their logits in rank 0's memory. The ranks may overwrite these logits
 // after the barrier in send_tokens(), so all reads of the logits are enqueued before send_tokens().
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
-    first_rank().sample(first, count, card.stream);
+    sample(first_rank().step(card.stream), first, count);
     if (logits) copy_logits(count);
   }
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.send_tokens({first, count}, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) {
+      rank.connection().send_tokens(rank.on(card.stream), {first, count}, turn);
+    });
 }
 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
