@@ -73,7 +73,7 @@ Sums connect_by_writes(const Connection& connection, const Config& config, int m
       if (ranks[n].card != card) continue;
       auto sum = std::make_unique<PeerSum>(config, static_cast<int>(num_ranks), max_batch_tokens,
                                            *ranks[n].work, ranks[n].stream);
-      all[static_cast<size_t>(ranks[n].rank)] = sum.get();
+      all[ranks[n].rank] = sum.get();
       sums[n] = std::move(sum);
       wait_for_stream(ranks[n].stream, "running the model");
     }

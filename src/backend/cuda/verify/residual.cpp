@@ -30,13 +30,11 @@ TestResidual::TestResidual(const Case& c, int num_tokens, const Parts& parts)
       device_experts_(experts_) {}
 
 ResidualInput TestResidual::input() const {
-  ResidualInput input;
-  input.x = device_x_.data();
-  input.hidden = hidden_;
-  input.num_experts = parts_.num_experts;
-  if (parts_.has_rest) input.x_rest = device_rest_.data();
-  if (parts_.num_experts) input.experts = device_experts_.data();
-  return input;
+  return {.x = device_x_.data(),
+          .x_rest = parts_.has_rest ? device_rest_.data() : nullptr,
+          .experts = parts_.num_experts ? device_experts_.data() : nullptr,
+          .num_experts = parts_.num_experts,
+          .hidden = hidden_};
 }
 
 float TestResidual::at(int token, int i) const {
