@@ -92,6 +92,21 @@ struct TableRow {
   constexpr Families valid_families() const { return engine == kWgmma ? kHopper : families; }
 };
 
+// Returns the row of a kernel that multiplies MXFP4 weights by block-scaled activations.
+constexpr TableRow block_row(Format activations, Launcher launcher,
+                             size_t (*shared_bytes)(const Config& config, Format weights),
+                             const char* kernel) {
+  return {.rows = {kFewTokens + 1, kAnyRows},
+          .engine = kBlockScaled,
+          .only = {kMxfp4},
+          .activations = activations,
+          .pass = kManyPass,
+          .launcher = launcher,
+          .shared_bytes = shared_bytes,
+          .kernel = kernel,
+          .reason = kBlocks};
+}
+
 // clang-format off
 constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
@@ -118,15 +133,10 @@ constexpr TableRow kQkvRows[]{
     {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "qkv_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "qkv_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp8>, "qkv_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp4>, "qkv_blocks: block-scaled, 64 tokens"),
 };
 
 // Appends keys and values to the KV cache in steps in which a sequence has several rows. In other steps
@@ -160,18 +170,12 @@ constexpr TableRow kProjectRows[]{
     {.rows = {kNarrowProject + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8x2>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "project_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp4>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &project_blocks<BlockFormat::kMxfp8x2>, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "project_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &project_blocks<BlockFormat::kMxfp8>, &dense_blocks<BlockFormat::kMxfp8>,
+              "project_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &project_blocks<BlockFormat::kMxfp4>, &dense_blocks<BlockFormat::kMxfp4>,
+              "project_blocks: block-scaled, 64 tokens"),
 };
 
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
@@ -221,15 +225,12 @@ constexpr TableRow kExpertsUpRows[]{
      .reason = kFour},
     {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_up_images,
      .shared_bytes = &wgmma, .kernel = "experts_up_images: 96 pairs by wgmma", .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "experts_up_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
-     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
-     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    block_row(kMxfp8x2, &experts_up_blocks, &blocks<BlockFormat::kMxfp8x2>,
+              "experts_up_blocks: two block-scaled terms, 64 pairs"),
+    block_row(kMxfp8, &experts_up_blocks, &blocks<BlockFormat::kMxfp8>,
+              "experts_up_blocks: block-scaled, 64 pairs"),
+    block_row(kMxfp4, &experts_up_blocks, &blocks<BlockFormat::kMxfp4>,
+              "experts_up_blocks: block-scaled, 64 pairs"),
 };
 
 // Down projections of the experts, multiplied by the router's weights.
@@ -247,15 +248,12 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_images: 64 pairs by wgmma", .reason = kFour},
     {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_down_images,
      .shared_bytes = &wgmma, .kernel = "experts_down_images: 96 pairs by wgmma", .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "experts_down_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
-     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
-     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    block_row(kMxfp8x2, &experts_down_blocks, &blocks<BlockFormat::kMxfp8x2>,
+              "experts_down_blocks: two block-scaled terms, 64 pairs"),
+    block_row(kMxfp8, &experts_down_blocks, &blocks<BlockFormat::kMxfp8>,
+              "experts_down_blocks: block-scaled, 64 pairs"),
+    block_row(kMxfp4, &experts_down_blocks, &blocks<BlockFormat::kMxfp4>,
+              "experts_down_blocks: block-scaled, 64 pairs"),
 };
 
 // On Hopper, strips of lm_head in BF16 or E4M3 are dealt out (scheduled dynamically) for up to kMaxColumns
@@ -282,15 +280,12 @@ constexpr TableRow kUnembedRows[]{
     {.rows = {kManyColumns + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
      .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "unembed_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "unembed_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp8>,
+              "unembed_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp4>,
+              "unembed_blocks: block-scaled, 64 tokens"),
 };
 
 constexpr TableRow kSampleRows[]{
@@ -386,15 +381,9 @@ std::string name(const KernelRow& row) {
 }
 
 Format format_of(BlockFormat format) {
-  switch (format) {
-    case BlockFormat::kMxfp8x2:
-      return Format::kMxfp8x2;
-    case BlockFormat::kMxfp8:
-      return Format::kMxfp8;
-    case BlockFormat::kMxfp4:
-      break;
-  }
-  return Format::kMxfp4;
+  return format == BlockFormat::kMxfp8x2 ? Format::kMxfp8x2
+         : format == BlockFormat::kMxfp8 ? Format::kMxfp8
+                                         : Format::kMxfp4;
 }
 
 std::optional<BlockFormat> block_format_of(const KernelRow& row) {

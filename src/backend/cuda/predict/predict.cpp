@@ -29,15 +29,8 @@ struct Reached {  // what a chip reads, converts and computes per microsecond
 
 // Returns the columns of activations that a block-scaled instruction multiplies.
 double columns_per_product(BlockFormat format) {
-  switch (format) {
-    case BlockFormat::kMxfp8x2:
-      return 16;  // two instructions for 32 columns
-    case BlockFormat::kMxfp8:
-      return 32;
-    case BlockFormat::kMxfp4:
-      break;
-  }
-  return 64;
+  if (format == BlockFormat::kMxfp8x2) return 16;  // two instructions for 32 columns
+  return format == BlockFormat::kMxfp8 ? 32 : 64;
 }
 
 Reached reached_by(const ChipSpeeds& chip, const Target& target,
