@@ -195,8 +195,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       connection_(std::move(connection)),
       threads_(cards_of(plans)),
       cards_(cards_of(plans).size()),
-      pinned_logits_(static_cast<size_t>(kDownloadedRows) * static_cast<size_t>(config_.vocab) *
-                     sizeof(float)) {
+      pinned_logits_(size_t{1} * kDownloadedRows * config_.vocab * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   open_memory(connection_, devices);
   threads_.run([&](size_t n) {
@@ -319,7 +318,7 @@ void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<floa
 }
 
 void CudaBackend::copy_logits(int count) {
-  const size_t num_logits = static_cast<size_t>(count) * static_cast<size_t>(config_.vocab);
+  const size_t num_logits = size_t{1} * count * config_.vocab;
   check(cudaMemcpyAsync(pinned_logits_.as<void>(), first_rank().work().logits, num_logits * sizeof(float),
                         cudaMemcpyDeviceToHost, first_card().stream),
         "copying logits");
@@ -328,8 +327,7 @@ void CudaBackend::copy_logits(int count) {
 void CudaBackend::take_logits(int count, std::vector<float>& logits) {
   first_card().stream.wait();
   const auto* downloaded = pinned_logits_.as<float>();
-  logits.insert(logits.end(), downloaded,
-                downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
+  logits.insert(logits.end(), downloaded, downloaded + size_t{1} * count * config_.vocab);
 }
 
 // Returns, for example, "step of 12 rows in 3 runs".

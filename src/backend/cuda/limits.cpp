@@ -91,7 +91,7 @@ std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source) {
   const std::vector<Share> all = shares_of(config, own, source);
   if (!own.node_rank) return all;
-  return {all[static_cast<size_t>(*own.node_rank)]};
+  return {all[*own.node_rank]};
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {

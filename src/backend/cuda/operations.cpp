@@ -266,8 +266,7 @@ ResidualInput stream_after_attention(const Step& step) {
   ResidualInput r;
   r.x = after_attention(step);
   r.hidden = step.model.config.hidden;
-  if (step.recipe.num_stream_parts == 2)
-    r.x_rest = r.x + static_cast<size_t>(step.shape.num_tokens) * static_cast<size_t>(r.hidden);
+  if (step.recipe.num_stream_parts == 2) r.x_rest = r.x + size_t{1} * step.shape.num_tokens * r.hidden;
   return r;
 }
 
@@ -278,7 +277,7 @@ HalfOutput output_of_half(const Step& step, int half) {
   const Workspace& work = step.work;
   const StepRecipe& recipe = step.recipe;
   const auto H = static_cast<size_t>(config.hidden), K = static_cast<size_t>(config.experts_per_token);
-  const auto layer = static_cast<size_t>(half / 2);
+  const size_t layer = half / 2;
   if (half % 2 == 0)
     return {Operation::kProject,
             {work.project_parts,

@@ -104,7 +104,7 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
       else
         refused.emplace_back(row, std::move(refusal));
     }
-    std::sort(chosen_.begin() + static_cast<ptrdiff_t>(first), chosen_.end(),
+    std::sort(chosen_.begin() + first, chosen_.end(),
               [](const KernelRow* a, const KernelRow* b) { return a->from_rows < b->from_rows; });
     ptrdiff_t next = 1;  // smallest number of rows for which no kernel is chosen yet
     for (size_t i = first; i < chosen_.size(); ++i) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPieceBytes{size_t{32} << 20}, kThreadBytes{size_t{1} << 20};
 
-size_t matrix_elements(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+size_t matrix_elements(int rows, int cols) { return size_t{1} * rows * cols; }
 
 size_t peak_resident_bytes() {
   rusage usage{};
@@ -114,7 +114,7 @@ void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int
       const size_t bytes = static_cast<size_t>(count) * sizeof(float);
       copy({reinterpret_cast<const std::byte*>(values), bytes, bytes, 1}, reinterpret_cast<uint8_t*>(scales));
     };
-    copy_scales(std::vector<float>(static_cast<size_t>(count), 1.0f).data());
+    copy_scales(std::vector<float>(count, 1.0f).data());
     const size_t bytes = numbers.size() * sizeof(Bf16);
     copy({reinterpret_cast<const std::byte*>(numbers.data()), bytes, bytes, 1}, staging());
     pack_codes(stream_, {staging_.as<uint16_t>(), first_row + row, count, slice.cols.count, to,

@@ -47,9 +47,9 @@ class WorkspacePlacer {
         image_rows_(whole_eights(options.max_batch_tokens)),
         image_pairs_(whole_eights(options.max_batch_tokens * config.experts_per_token) +
                      8 * groups_.num_groups),
-        num_rows_(static_cast<size_t>(options.max_batch_tokens)),
+        num_rows_(options.max_batch_tokens),
         num_pairs_(num_rows_ * static_cast<size_t>(config.experts_per_token)),
-        hidden_(static_cast<size_t>(config.hidden)),
+        hidden_(config.hidden),
         arena_(base) {}
 
   size_t place(Workspace& w) {
@@ -77,7 +77,7 @@ class WorkspacePlacer {
   }
 
   void place_routing(Workspace& w) {
-    const auto num_groups = static_cast<size_t>(groups_.num_groups);
+    const size_t num_groups = groups_.num_groups;
     take(w.router_logits, num_rows_ * static_cast<size_t>(config_.num_experts));
     take(w.pair_weights, num_pairs_);
     take(w.chosen, num_pairs_);
@@ -86,7 +86,7 @@ class WorkspacePlacer {
     take(w.group_expert, num_groups);
     take(w.group_pairs_count, num_groups);
     take(w.group_image_row, num_groups);
-    take(w.group_pairs, static_cast<size_t>(groups_.num_pairs));
+    take(w.group_pairs, groups_.num_pairs);
   }
 
   void place_experts(Workspace& w) {
@@ -100,7 +100,7 @@ class WorkspacePlacer {
 
   void place_outputs(Workspace& w) {
     const int output_rows = std::clamp(options_.max_batch_tokens, kDownloadedRows, kOutputRows);
-    take(w.logits, static_cast<size_t>(output_rows) * static_cast<size_t>(config_.vocab));
+    take(w.logits, size_t{1} * output_rows * config_.vocab);
     take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
     take(w.results, num_rows_);
   }
@@ -218,7 +218,7 @@ namespace {
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options) {
   return size_t{2} * static_cast<size_t>(kSparePages + options.num_pages) *
          static_cast<size_t>(config.num_kv_heads) * kPagePositions *
-         num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
+         num_bytes(options.kv_format, config.head_dim);
 }
 
 }  // namespace

@@ -33,11 +33,10 @@ struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;
 
-  const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
+  const PlaceInRun& of(int row) const { return places[row]; }
   // Returns whether a row's path is the previous row's path plus the row's own slot.
   bool goes_on(int row) const {
-    return row > 0 && parent_of(run->drafted.parents, static_cast<size_t>(row)) == row - 1 &&
-           !of(row - 1).path.empty();
+    return row > 0 && parent_of(run->drafted.parents, row) == row - 1 && !of(row - 1).path.empty();
   }
   size_t num_path_slots() const {
     size_t sum = 0;
@@ -52,7 +51,7 @@ struct PlacedTree {
       const auto& [position, path] = of(i);
       const int row = first_row + i;
       in.rows[row].position = position;
-      in.parents[row] = run->drafted.parents[static_cast<size_t>(i)];
+      in.parents[row] = run->drafted.parents[i];
       if (path.empty()) continue;
       if (goes_on(i)) {
         in.paths[row] = in.paths[row - 1];
@@ -134,8 +133,8 @@ DraftRun padding_run(int first_row, int num_rows, int first_output) {
 // none.
 RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
   if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
-  const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
-                                     : TokenInput::of(run.tokens[static_cast<size_t>(i)]);
+  const TokenInput token =
+      run.ahead ? TokenInput::of_output_row(run.ahead->output_row) : TokenInput::of(run.tokens[i]);
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
@@ -310,7 +309,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const int first_row = std::exchange(next_row, next_row + num_rows);
     int last_chain = -1;
     if (continues_chain(run)) {
-      last_chain = last_chains.at(static_cast<size_t>(run.ahead->output_row));
+      last_chain = last_chains.at(run.ahead->output_row);
       NIBBLE_CHECK(last_chain >= 0 && !shape.have_trees, "no draft chain begins at output row {}",
                    run.ahead->output_row);
     }
