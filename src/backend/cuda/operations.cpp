@@ -51,15 +51,10 @@ NormInput attention_norm(const Step& step, size_t layer) {
 }
 
 float* after_attention(const Step& step) {
-  switch (step.recipe.stream_after_attention) {
-    case StreamIn::kX:
-      return step.work.x;
-    case StreamIn::kExpertsOut:
-      return step.work.experts_out;
-    case StreamIn::kProjectParts:
-      break;
-  }
-  return step.work.project_parts;
+  const StreamIn stream = step.recipe.stream_after_attention;
+  return stream == StreamIn::kX            ? step.work.x
+         : stream == StreamIn::kExpertsOut ? step.work.experts_out
+                                           : step.work.project_parts;
 }
 NormInput experts_norm(const Step& step, size_t layer) {
   return {stream_after_attention(step), layer_of(step, layer).mlp_norm, step.model.config.rms_eps};

@@ -174,15 +174,8 @@ class WorkspacePlacer {
 }  // namespace
 
 Activations ActivationRoom::in(ActivationLayout layout) const {
-  switch (layout) {
-    case ActivationLayout::kImage:
-      return Activations::image(data, image_rows);
-    case ActivationLayout::kBlocks:
-      return Activations(blocks);
-    case ActivationLayout::kRows:
-      break;
-  }
-  return data;
+  if (layout == ActivationLayout::kImage) return Activations::image(data, image_rows);
+  return layout == ActivationLayout::kBlocks ? Activations(blocks) : Activations(data);
 }
 
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,

@@ -86,25 +86,14 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
   struct Range {
     int first, count;
   };
-  const auto range = [&]() -> Range {
-    switch (values) {
-      case Values::kTypical:
-        return {120, 6};
-      case Values::kZero:
-        return {0, kLargestScale + 1};
-      case Values::kEqual:
-        return {127, 1};
-      case Values::kDenormal:
-        return {1, 4};
-      case Values::kTiny:
-        return {60, 10};
-      case Values::kHuge:
-        return {kLargestScale - 9, 10};
-      case Values::kMixed:
-        return {kLargestScale - 60, 61};
-    }
-    NIBBLE_CHECK(false, "values {}", static_cast<int>(values));
-  }();
+  constexpr Range kRanges[]{{120, 6},                   // kTypical
+                            {0, kLargestScale + 1},     // kZero
+                            {127, 1},                   // kEqual
+                            {1, 4},                     // kDenormal
+                            {60, 10},                   // kTiny
+                            {kLargestScale - 9, 10},    // kHuge
+                            {kLargestScale - 60, 61}};  // kMixed
+  const Range range = kRanges[static_cast<int>(values)];
   return fill<uint8_t>(count, [=](size_t i) {
     return static_cast<uint8_t>(range.first +
                                 static_cast<int>(random_bits(seed, i) % static_cast<unsigned>(range.count)));
