@@ -30,8 +30,7 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_
   std::vector<KernelChoice> rows = choices(plan);
   if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
-    const KernelChoice of =
-        *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
+    const KernelChoice of = *std::ranges::find(rows, operation, &KernelChoice::operation);
     const std::vector<KernelChoice> sums = sum_choices(connection, of, num_ranks, have_own_sequences);
     rows.insert(rows.end(), sums.begin(), sums.end());
   }
@@ -41,7 +40,7 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
   std::vector<int> cards;
   for (const RankPlan& plan : plans)
-    if (std::find(cards.begin(), cards.end(), plan.device) == cards.end()) cards.push_back(plan.device);
+    if (std::ranges::find(cards, plan.device) == cards.end()) cards.push_back(plan.device);
   return cards;
 }
 

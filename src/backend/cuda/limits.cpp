@@ -135,8 +135,7 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
   for (size_t n = 0; n < shares.size(); ++n) {
     const MemoryPlan of_share = plan_of_share(config, shares[n], options, own);
     const int device = own.gpus.empty() ? static_cast<int>(n) : own.gpus[n];
-    auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlan& row) { return row.device == device; });
+    auto gpu = std::ranges::find(gpus, device, &GpuPlan::device);
     if (gpu == gpus.end()) gpu = gpus.insert(gpu, {device, {}});
     gpu->plan.weight_bytes += of_share.weight_bytes;
     gpu->plan.kv_bytes += of_share.kv_bytes;

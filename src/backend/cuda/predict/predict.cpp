@@ -178,7 +178,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
 
 PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> sum_seconds) {
   const ChipLink known = known_link(gpu);
-  const auto* const found = std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), num_gpus);
+  const auto* const found = std::ranges::find(kCountsOfLinks, num_gpus);
   if (known.bandwidth == 0 || found == std::end(kCountsOfLinks))
     throw InputError("--count {}: the link between that number of {} is unknown", num_gpus,
                      known_gpu(gpu).name);

@@ -34,8 +34,8 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
     throw InputError("--tensor-parallel-size {}: {}, and NCCL, which does not need that, is missing: {}",
                      own.num_ranks(), no_access, error.what());
   }
-  std::sort(devices.begin(), devices.end());
-  if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
+  std::ranges::sort(devices);
+  if (std::ranges::adjacent_find(devices) != devices.end())
     throw InputError("--gpus {}: NCCL accepts each GPU only once", fmt::join(own.gpus, ","));
   log::info("{}NCCL {} sums over ranks", no_access.empty() ? "" : no_access + ": ",
             connection.nccl->version());

@@ -341,10 +341,9 @@ KernelFinding check_cases(const KernelRow& row, const Target& target, const Case
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
     // Skips cases of several heads at far positions, which take too long.
-    const bool is_long =
-        c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
-          return run.first_position >= limits.num_positions;
-        });
+    const bool is_long = c.num_heads > 1 && std::ranges::any_of(c.runs, [&](const TestRun& run) {
+                           return run.first_position >= limits.num_positions;
+                         });
     if (c.num_tokens() > limits.num_tokens || is_long) continue;
     c.kv = row.weights;
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });

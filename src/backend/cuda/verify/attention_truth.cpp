@@ -100,8 +100,7 @@ void attend_head(const Head& h, Attended* out) {
     for (int position = begin_of(page); position < end_of(page); ++position)
       reference = std::max(reference, std::ceil(score_at(position).value));
   }
-  const double all = std::max(h.sink, *std::max_element(references.begin(), references.end())),
-               sink_error = kUlp * std::abs(h.sink);
+  const double all = std::max(h.sink, std::ranges::max(references)), sink_error = kUlp * std::abs(h.sink);
 
   const double relative = (16 * 18 + 16 + num_pages / 8.0) * kUlp;
   std::array<double, kHeadDim> sums{}, bounds{};

@@ -32,11 +32,11 @@ int AttendCase::num_tokens() const {
 }
 
 bool AttendCase::writes_kv() const {
-  return std::all_of(runs.begin(), runs.end(), [](const TestRun& run) { return run.num_tokens == 1; });
+  return std::ranges::all_of(runs, [](const TestRun& run) { return run.num_tokens == 1; });
 }
 
 bool AttendCase::has_trees() const {
-  return std::any_of(runs.begin(), runs.end(), [](const TestRun& run) { return !run.parents.empty(); });
+  return std::ranges::any_of(runs, [](const TestRun& run) { return !run.parents.empty(); });
 }
 
 std::string AttendCase::text() const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/route/args.h"
@@ -19,10 +19,9 @@ void put(const DeviceArray<T>& array, const std::vector<T>& from) {
 }  // namespace
 
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token) {
-  std::vector<int> order(num_experts);
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = numbers_below(num_experts);
   const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // NaN ranks lowest
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+  std::ranges::stable_sort(order, std::greater(), key);
   ExpectedRouting choice;
   choice.experts.assign(order.begin(), order.begin() + experts_per_token);
   const double largest = logits[order[0]];
@@ -43,9 +42,8 @@ ExpectedRouting choose(const float* logits, int num_experts, int experts_per_tok
 
 void ExpectedRouting::check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                                    const IndexRange& own) const {
-  const size_t k = slot;
-  if (own.has(experts[k]))
-    comparison.near({"weight", token, slot}, actual, weights[k], bounds[k]);
+  if (own.has(experts[slot]))
+    comparison.near({"weight", token, slot}, actual, weights[slot], bounds[slot]);
   else
     comparison.equal("weight of another rank's expert", token, slot, actual, 0);
 }
@@ -169,11 +167,10 @@ void DeviceRoutingMailbox::check_choices(Comparison& comparison, const std::vect
   size_t pair = 0;
   for (size_t t = 0; t < expected.size(); ++t)
     for (size_t k = 0; k < expected[t].experts.size(); ++k, ++pair) {
-      const auto token = static_cast<ptrdiff_t>(t), slot = static_cast<ptrdiff_t>(k);
-      comparison.equal("tag of an expert", token, slot, static_cast<double>(experts[pair] >> 32), kTag);
-      comparison.equal("expert", token, slot, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
+      comparison.equal("tag of an expert", t, k, static_cast<double>(experts[pair] >> 32), kTag);
+      comparison.equal("expert", t, k, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
                        expected[t].experts[k]);
-      expected[t].check_weight(comparison, static_cast<int>(t), slot, weights[pair], own);
+      expected[t].check_weight(comparison, static_cast<int>(t), k, weights[pair], own);
     }
 }
 

@@ -46,8 +46,8 @@ DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
 // Returns the activations that the kernel multiplies. They are exact (slack 0) if the kernel gets the norm as
 // input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
-  Activations normed = norm.normed(all_tokens(num_tokens));
-  if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
+  Activations normed = norm.normed(numbers_below(num_tokens));
+  if (subject.row.pass.takes_norm) std::ranges::fill(normed.slack, 0.0f);
   return normed;
 }
 
@@ -62,7 +62,7 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
 // Checks x, to which the kernel must have added all terms, and the norm of x.
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
-  const auto expected = norm.numbers(all_tokens(num_tokens));
+  const auto expected = norm.numbers(numbers_below(num_tokens));
   const size_t hidden = expected.size() / num_tokens;
   for (int t = 0; t < num_tokens; ++t)
     for (size_t i = 0; i < hidden; ++i) {
@@ -356,7 +356,7 @@ void check_unembed(Comparison& comparison, const Subject& subject, const Case& c
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(size_t{1} * num_rows * vocab);
   Activations x = norm.normed(rows);
-  if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
+  if (subject.row.pass.takes_norm) std::ranges::fill(x.slack, 0.0f);
   const KernelInput normed(subject, x);
   UnembedArgs args{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data(), normed.view()};
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
@@ -14,6 +14,7 @@
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/matrix.h"
 #include "backend/cuda/verify/shapes.h"
 #include "core/numbers/random.h"
 
@@ -135,11 +136,10 @@ void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::v
   for (size_t t = 0; t < rows.size(); ++t) {
     RowInput row;
     std::memcpy(&row, &input_after[t * sizeof row], sizeof row);
-    const auto index = static_cast<ptrdiff_t>(t);
-    comparison.equal("token", index, 0, row.token.bits, static_cast<uint32_t>(tokens[t]));
-    comparison.equal("position", index, 0, row.position, rows[t].position);
-    comparison.equal("full pages", index, 0, row.full_pages, rows[t].full_pages);
-    comparison.equal("sliding pages", index, 0, row.sliding_pages, rows[t].sliding_pages);
+    comparison.equal("token", t, 0, row.token.bits, static_cast<uint32_t>(tokens[t]));
+    comparison.equal("position", t, 0, row.position, rows[t].position);
+    comparison.equal("full pages", t, 0, row.full_pages, rows[t].full_pages);
+    comparison.equal("sliding pages", t, 0, row.sliding_pages, rows[t].sliding_pages);
   }
 }
 
@@ -176,9 +176,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
 // in tests/backend/cuda/sample_test.cpp); and 2 ulp of this sum's logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
-  std::vector<size_t> order(vocab);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::vector<int> order = numbers_below(static_cast<int>(vocab));
+  std::ranges::stable_sort(order, std::greater(), [&](int v) { return logits[v]; });
   double sum = 0;
   for (size_t v = 0; v < vocab; ++v) sum += std::exp(double{logits[v]} - double{logits[order[0]]});
   const double log_sum = std::log(sum), bound = (4 * std::log(static_cast<double>(vocab)) + 4) * 0x1p-24;
@@ -191,14 +190,14 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   comparison.equal("number of logprobs", row, 0, result.num_top,
                    static_cast<double>(std::min<size_t>(kLogprobs, vocab)));
   for (int i = 0; i < std::min(result.num_top, kLogprobs); ++i) {
-    comparison.equal("token of a logprob", row, i, result.top[i].token, static_cast<double>(order[i]));
+    comparison.equal("token of a logprob", row, i, result.top[i].token, order[i]);
     near(i, result.top[i].logprob, order[i]);
   }
 }
 
 class EvenTokens : public TokenMask {
  public:
-  void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
+  void fill(std::span<uint32_t> words) override { std::ranges::fill(words, 0x55555555u); }
 };
 
 // Rows from which tokens are sampled: greedy rows, rows with log-probabilities or masks, and rows with
@@ -238,16 +237,15 @@ class TestSampling {
     comparison.equal("only greedy rows", -1, 0, are_greedy(), are_greedy_);
   }
   void check_result(Comparison& comparison, size_t row, const SampleResult& result) const {
-    const auto index = static_cast<ptrdiff_t>(row);
     const float* of_row = logits_.data() + row * vocab_;
     std::vector<float> allowed(of_row, of_row + vocab_);
     for (size_t v = 1; is_masked(row) && v < vocab_; v += 2) allowed[v] = -INFINITY;
-    comparison.equal("token", index, 0, result.token, likeliest(allowed.data(), vocab_));
+    comparison.equal("token", row, 0, result.token, likeliest(allowed.data(), vocab_));
     if (params_[row].num_logprobs >= 0) {
-      check_logprobs(comparison, index, of_row, vocab_, result);
+      check_logprobs(comparison, row, of_row, vocab_, result);
     } else {
-      comparison.equal("number of logprobs", index, 0, result.num_top, 0);
-      comparison.equal("logprob", index, 0, result.logprob, 0);
+      comparison.equal("number of logprobs", row, 0, result.num_top, 0);
+      comparison.equal("logprob", row, 0, result.logprob, 0);
     }
   }
 
@@ -333,10 +331,9 @@ void check_sample(Comparison& comparison, const Subject& subject, const Case& c)
   const auto actual = results.read(comparison, "results");
   const auto tickets_left = tickets.read(comparison, "tickets");
   for (size_t row = 0; row < num_rows; ++row) {
-    const auto index = static_cast<ptrdiff_t>(row);
-    comparison.equal("tickets", index, 0, tickets_left[row], 0);
+    comparison.equal("tickets", row, 0, tickets_left[row], 0);
     const RowOutput& told = all_told[kFirstOutput + row];
-    comparison.equal("end", index, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
+    comparison.equal("end", row, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
     for (const SampleResult* result : {&actual[row], &told.result})
       test.check_result(comparison, row, *result);
   }

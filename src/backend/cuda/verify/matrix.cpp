@@ -164,10 +164,12 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
   return products;
 }
 
-Products TestMatrix::times(const Activations& x) const {
-  std::vector<int> all(x.rows);
-  std::iota(all.begin(), all.end(), 0);
-  return times(x, all);
+Products TestMatrix::times(const Activations& x) const { return times(x, numbers_below(x.rows)); }
+
+std::vector<int> numbers_below(int count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
 }
 
 }  // namespace nibble::cuda::verify

@@ -1,7 +1,6 @@
 #include "backend/cuda/verify/residual.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/verify/host_threads.h"
@@ -80,12 +79,6 @@ Activations TestNorm::normed(const std::vector<int>& tokens) const {
     normed.slack[i] = from[i].slack;
   }
   return normed;
-}
-
-std::vector<int> all_tokens(int num_tokens) {
-  std::vector<int> tokens(num_tokens);
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
 }
 
 }  // namespace nibble::cuda::verify

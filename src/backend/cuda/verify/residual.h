@@ -52,6 +52,4 @@ class TestNorm {
   DeviceArray<float> device_weights_;
 };
 
-std::vector<int> all_tokens(int num_tokens);
-
 }  // namespace nibble::cuda::verify

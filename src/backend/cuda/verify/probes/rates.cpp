@@ -37,7 +37,7 @@ Rate rate_of(RatedProduct product) {
     });
     check(cudaMemcpy(clocks.data(), device_clocks.as<void>(), size, cudaMemcpyDeviceToHost),
           "copying results");
-    const long long slowest = *std::max_element(clocks.begin(), clocks.end());
+    const long long slowest = std::ranges::max(clocks);
     if (slowest == 0) break;
     best.operations_per_clock = std::max(best.operations_per_clock, all / static_cast<double>(slowest));
     best.teraflops = std::max(best.teraflops, all * static_cast<double>(clocks.size()) / milliseconds / 1e9);
