@@ -62,7 +62,6 @@ struct Pass {               // one reading of the weights by a kernel: its colum
   bool deals_out{false};    // whether fast CTAs take more strips than slow ones (dense/dealt.cuh)
   bool makes_norm{false};   // whether the kernel can also compute the norm, for itself and for later kernels
 };
-inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
 inline constexpr Pass kNormPass{.columns = kMaxColumns, .takes_norm = true};
 inline constexpr Pass kDealtPass{.columns = kMaxColumns, .deals_out = true};

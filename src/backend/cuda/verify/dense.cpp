@@ -22,12 +22,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the error bound of a float32 sum after a, b and c were added to it. `bound`: the error bound before
-// these additions. Each of the three numbers may add two rounding errors, together 2^-23 times its magnitude.
-double with_rest(double bound, double a, double b, double c = 0) {
-  return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
-}
-
 // Returns element `at` of a result: if the kernel stores two parts, their sum.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
@@ -165,14 +159,7 @@ class TestRouter {
   const DeviceArray<float>& logits() const { return logits_; }
 
   void compare_logits(Comparison& comparison, const Activations& x, const std::vector<float>& actual) const {
-    const Products expected = matrix_.times(x);
-    for (int t = 0; t < c_.num_tokens; ++t)
-      for (int e = 0; e < c_.shape.num_experts; ++e) {
-        const size_t at = expected.at(t, e);
-        const double b = bias_[e];
-        comparison.near({"logits", t, e}, actual[at], expected.sums[at] + b,
-                        with_rest(expected.bounds[at], expected.sums[at], b));
-      }
+    compare_products(comparison, "logits", matrix_.times(x), bias_, [&](size_t at) { return actual[at]; });
   }
   // Checks that the groups follow from `logits`, unless experts_up() chooses the experts (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
@@ -260,14 +247,8 @@ void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
-  const Products expected = matrix.times(normed.multiplied());
-  for (int t = 0; t < T; ++t)
-    for (int row = 0; row < rows; ++row) {
-      const size_t at = expected.at(t, row);
-      const double b = bias[row];
-      comparison.near({"qkv", t, row}, joined(subject, actual, at), expected.sums[at] + b,
-                      with_rest(expected.bounds[at], expected.sums[at], b));
-    }
+  compare_products(comparison, "qkv", matrix.times(normed.multiplied()), bias,
+                   [&](size_t at) { return joined(subject, actual, at); });
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
   compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
@@ -310,9 +291,11 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
+      // Adding the bias and the stream may add two rounding errors to each term, as in compare_products().
       const double before = residual.at(t, row), b = bias[row];
-      comparison.near({"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
-                      with_rest(expected.bounds[at], expected.sums[at], before, b));
+      comparison.near(
+          {"x", t, row}, joined(subject, actual, at), before + b + expected.sums[at],
+          expected.bounds[at] + 0x1p-23 * (std::abs(expected.sums[at]) + std::abs(before) + std::abs(b)));
     }
   check_after_short_attention(comparison, subject, args, actual);
   const DeviceArray<uint16_t> natural(attended);
@@ -365,13 +348,8 @@ void check_unembed(Comparison& comparison, const Subject& subject, const Case& c
   for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");
-  const Products expected = matrix.times(normed.multiplied());
-  for (int t = 0; t < num_rows; ++t)
-    for (int row = 0; row < vocab; ++row) {
-      const size_t at = expected.at(t, row);
-      comparison.near({"logits", t, row}, actual[at], expected.sums[at],
-                      with_rest(expected.bounds[at], expected.sums[at], 0));
-    }
+  compare_products(comparison, "logits", matrix.times(normed.multiplied()), {},
+                   [&](size_t at) { return actual[at]; });
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
   compare_with_mma(comparison, subject, args, RowResult{"bits of logits", vocab, logits, actual});

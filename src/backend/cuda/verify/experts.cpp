@@ -344,22 +344,14 @@ void check_route_and_experts_up(Comparison& comparison, const Subject& subject, 
                                     routing.view(), test.weights(), test.gated()});
 
   const auto actual_x = x.read(comparison, "x");
-  std::vector<int> tokens;
-  for (int t = 0; t < T; ++t) {
-    tokens.push_back(t);
+  for (int t = 0; t < T; ++t)
     for (int i = 0; i < H; ++i) comparison.equal("x", t, i, actual_x[t * H + i], residual.at(t, i));
-  }
-  const Activations normed = norm.normed(tokens);
-  const Products logits = router.times(normed);
+  const Activations normed = norm.normed(numbers_below(T));
   const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
   std::vector<ExpectedRouting> choices;
-  for (const int t : tokens) {
-    for (int e = 0; e < E; ++e) {
-      const Near expected = with_bias(logits, logits.at(t, e), bias[e]);
-      comparison.near({"logits", t, e}, actual_logits[t * E + e], expected.value, expected.bound);
-    }
-    choices.push_back(choose(actual_logits.data() + t * E, E, K));
-  }
+  compare_products(comparison, "logits", router.times(normed), bias,
+                   [&](size_t at) { return actual_logits[at]; });
+  for (int t = 0; t < T; ++t) choices.push_back(choose(actual_logits.data() + t * E, E, K));
   routing.check_choices(comparison, choices, own);
   test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
