@@ -122,7 +122,6 @@ class CudaBackend final : public Backend {
   // The functions enqueue_...() enqueue work of the step uploaded last. If `traced` is not null, it receives
   // results of the first `num_traced` rows. It must be null if ranks share the model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
-  Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
   // Enqueues sampling of output rows. If `logits` is true, also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
@@ -244,41 +243,42 @@ void CudaBackend::try_links() {
   if (have_timed_out() || !are_right) throw InputError("{}", why_wrong(connection_, num_ranks_));
 }
 
+// Returns taps that append results of the step's first `num_rows` rows to `traced`.
+Taps tracing(const Step& step, std::vector<TracedResult>& traced, int num_rows) {
+  const auto add_stream = [&traced, step, num_rows](Operation operation) {
+    return [&traced, step, num_rows, operation](size_t layer, const ResidualInput& x) {
+      traced.push_back({static_cast<int>(layer), operation, residual_values(step, x, num_rows)});
+    };
+  };
+  return {
+      .after_attend =
+          [&traced, step, num_rows](size_t layer) {
+            traced.push_back({static_cast<int>(layer), Operation::kAttend, attended_values(step, num_rows)});
+          },
+      .after_project = add_stream(Operation::kProject),
+      .after_layer = add_stream(Operation::kExpertsUp)};
+}
+
 void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, int num_traced) {
   Taps taps;
   if (drafter_)
     taps.after_layer = [&](size_t layer, const ResidualInput& x) {
       drafter_->keep(card.stream, layer, card.shape().num_tokens, x);
     };
-  if (traced) taps = tracing(card, *traced, num_traced);
+  const Step first = card.ranks.front()->step(card.stream);
+  if (traced) taps = tracing(first, *traced, num_traced);
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
   for (const auto& rank : card.ranks) embed(rank->step(card.stream), last_drafts);
-  if (traced)
-    traced->push_back({-1, Operation::kEmbed,
-                       residual_values(first_rank().step(card.stream),
-                                       {.x = first_rank().work().x, .hidden = config_.hidden}, num_traced)});
-  for (int half = 0; half < num_halves(first_rank().step(card.stream).model); ++half) {
+  if (traced) {
+    const ResidualInput embedded{.x = first.work.x, .hidden = config_.hidden};
+    traced->push_back({-1, Operation::kEmbed, residual_values(first, embedded, num_traced)});
+  }
+  for (int half = 0; half < num_halves(first.model); ++half) {
     for (const auto& rank : card.ranks) run_half_layer(rank->step(card.stream), half, taps);
     if (!is_shared()) continue;
     for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
       card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
   }
-}
-
-Taps CudaBackend::tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const {
-  const auto add_stream = [this, &card, &traced, num_rows](Operation operation) {
-    return [this, &card, &traced, num_rows, operation](size_t layer, const ResidualInput& x) {
-      traced.push_back(
-          {static_cast<int>(layer), operation, residual_values(first_rank().step(card.stream), x, num_rows)});
-    };
-  };
-  return {.after_attend =
-              [this, &card, &traced, num_rows](size_t layer) {
-                traced.push_back({static_cast<int>(layer), Operation::kAttend,
-                                  attended_values(first_rank().step(card.stream), num_rows)});
-              },
-          .after_project = add_stream(Operation::kProject),
-          .after_layer = add_stream(Operation::kExpertsUp)};
 }
 
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
