@@ -211,7 +211,7 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
 std::vector<uint16_t> read_attended(Comparison& comparison, const AttendCase& c,
                                     const DeviceArray<uint16_t>& attended) {
   const std::vector<uint16_t> bits = attended.read(comparison, "out");
-  return image_rows_of(c) ? from_image(bits, c.num_tokens(), c.num_heads * kHeadDim) : bits;
+  return image_rows_of(c) ? from_image(bits, c.num_heads * kHeadDim, numbers_below(c.num_tokens())) : bits;
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
                                 const cuda::Activations& view, int num_rows, int cols) {
   const std::vector<uint16_t> bits = normed.read(comparison, "normed");
   if (view.image_rows == 0) return bits;
-  check_padding(comparison, "normed", bits, num_rows, cols);
-  return from_image(bits, num_rows, cols);
+  check_padding(comparison, "normed", bits, cols, numbers_below(num_rows));
+  return from_image(bits, cols, numbers_below(num_rows));
 }
 
 // Checks x, to which the kernel must have added all terms, and the norm of x.

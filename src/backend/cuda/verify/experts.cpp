@@ -116,21 +116,14 @@ class TestUp {
   // Returns the results of all pairs. If `image_pairs` is not 0, reads them from an image.
   std::vector<uint16_t> read(Comparison& comparison, int image_pairs,
                              const std::vector<int>& image_row) const {
-    std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
+    std::vector<uint16_t> gated = gated_.read(comparison, "gated");
     if (image_pairs == 0) {
       gated.resize(size_t{1} * num_pairs_ * intermediate_);
       return gated;
     }
     gated.resize(image_bytes(image_pairs, intermediate_) / 2);
-    for (int pair = 0; pair < num_pairs_; ++pair)
-      for (int i = 0; i < padded_cols(intermediate_); ++i) {
-        const uint16_t bits = gated[element_of(image_row[pair], i / kTileCols, 0, image_pairs, i)];
-        if (i < intermediate_)
-          of_pairs.push_back(bits);
-        else
-          comparison.equal("padding of gated", pair, i, bits, 0);
-      }
-    return of_pairs;
+    check_padding(comparison, "padding of gated", gated, intermediate_, image_row);
+    return from_image(gated, intermediate_, image_row);
   }
 
   // Calls visit(pair, numbers) with the expected results [I] of each pair, before the kernel rounds them.
@@ -273,16 +266,6 @@ class TestDown {
   DeviceArray<float> device_bias_, out_;
 };
 
-// Returns rows of pairs as an image, in which each group begins at a multiple of 8 rows.
-std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector<uint16_t>& rows, int cols) {
-  const std::vector<int>& image_row = routed.groups.image_row_of_pair();
-  std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);
-  for (size_t pair = 0; pair < image_row.size(); ++pair)
-    for (int i = 0; i < cols; ++i)
-      image[element_of(image_row[pair], i / kTileCols, 0, routed.image_pairs, i)] = rows[pair * cols + i];
-  return image;
-}
-
 }  // namespace
 
 void check_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -362,7 +345,8 @@ void check_experts_down(Comparison& comparison, const Subject& subject, const Ca
   const RoutedCase routed(subject, c);
   const TestDown test(of_rank(c, routed.own), subject.stream(), subject.row.weights);
   const DeviceRoutingMailbox mailbox(routed.routing.choices());
-  const DeviceArray<uint16_t> device_gated(routed.image_pairs ? image_of_pairs(routed, gated, I) : gated);
+  const DeviceArray<uint16_t> device_gated(
+      routed.image_pairs ? to_image(gated, I, routed.groups.image_row_of_pair(), routed.image_pairs) : gated);
   const DeviceArray<unsigned> turns(std::vector<unsigned>(K, 0));
   ExpertsDownArgs args{rows_or_image(bf16(device_gated), routed.image_pairs),
                        routed.groups.view(),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/layout/layout_of.h"
@@ -165,11 +164,5 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
 }
 
 Products TestMatrix::times(const Activations& x) const { return times(x, numbers_below(x.rows)); }
-
-std::vector<int> numbers_below(int count) {
-  std::vector<int> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
 
 }  // namespace nibble::cuda::verify

@@ -100,6 +100,4 @@ class TestMatrix {
   DeviceBuffer packed_, device_row_scales_;
 };
 
-std::vector<int> numbers_below(int count);  // returns 0, 1, ..., count - 1
-
 }  // namespace nibble::cuda::verify

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/ptx/block_codes.h"
@@ -100,29 +101,40 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
   });
 }
 
-std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
-  const auto num_rows = static_cast<int>(rows.size() / cols);
-  const int image_rows = whole_eights(num_rows);
+std::vector<int> numbers_below(int count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols, const std::vector<int>& places,
+                               int image_rows) {
   std::vector<uint16_t> image(image_bytes(image_rows, cols) / 2, 0);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<int>(i / cols), col = static_cast<int>(i % cols);
-    image[element_of(row, col / kTileCols, 0, image_rows, col)] = rows[i];
-  }
+  for (size_t row = 0; row < places.size(); ++row)
+    for (int col = 0; col < cols; ++col)
+      image[element_of(places[row], col / kTileCols, 0, image_rows, col)] = rows[row * cols + col];
   return image;
 }
 
-void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
-                   int cols) {
-  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
-  for (int row = 0; row < num_rows; ++row)
-    for (int col = cols; col < padded_cols(cols); ++col)
-      comparison.equal(what, row, col, image[element_of(row, col / kTileCols, 0, image_rows, col)], 0);
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
+  const int num_rows = static_cast<int>(rows.size()) / cols;
+  return to_image(rows, cols, numbers_below(num_rows), whole_eights(num_rows));
 }
 
-std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols) {
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int cols,
+                   const std::vector<int>& places) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  for (size_t row = 0; row < places.size(); ++row)
+    for (int col = cols; col < padded_cols(cols); ++col)
+      comparison.equal(what, row, col, image[element_of(places[row], col / kTileCols, 0, image_rows, col)],
+                       0);
+}
+
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int cols,
+                                 const std::vector<int>& places) {
   const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
   std::vector<uint16_t> rows;
-  for (int row = 0; row < num_rows; ++row)
+  for (const int row : places)
     for (int col = 0; col < cols; ++col)
       rows.push_back(image[element_of(row, col / kTileCols, 0, image_rows, col)]);
   return rows;
