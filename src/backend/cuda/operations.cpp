@@ -271,13 +271,13 @@ HalfOutput output_of_half(const Step& step, int half) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   const StepRecipe& recipe = step.recipe;
-  const auto H = static_cast<size_t>(config.hidden), K = static_cast<size_t>(config.experts_per_token);
+  const size_t H = config.hidden, K = config.experts_per_token;
   const size_t layer = half / 2;
   if (half % 2 == 0)
     return {Operation::kProject,
             {work.project_parts,
              recipe.num_parts,
-             static_cast<size_t>(recipe.rows.num_attention_rows) * H,
+             recipe.rows.num_attention_rows * H,
              H,
              work.x,
              after_attention(step),

@@ -40,11 +40,9 @@ DeviceWeights place(const Config& whole, const Share& share, const DenseFormats&
 }
 
 size_t bytes_of(const Strips& strips) {
-  return strips.matrix_bytes() + (strips.row_scales ? static_cast<size_t>(strips.rows) * sizeof(float) : 0);
+  return strips.matrix_bytes() + (strips.row_scales ? strips.rows * sizeof(float) : 0);
 }
-size_t bytes_of(const Matrix& matrix) {
-  return matrix_bytes(matrix.format(), static_cast<size_t>(matrix.rows), static_cast<size_t>(matrix.cols));
-}
+size_t bytes_of(const Matrix& matrix) { return matrix_bytes(matrix.format(), matrix.rows, matrix.cols); }
 
 void log_conversions(const Weights& weights, const DenseFormats& dense, const DeviceWeights& device) {
   size_t qkv_before = 0, qkv_after = 0, o_before = 0, o_after = 0;

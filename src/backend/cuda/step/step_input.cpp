@@ -24,9 +24,8 @@ constexpr size_t kPathSlots{64};
 // Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
 // page ids, because they are in the same array.
 size_t max_page_ids(const BackendOptions& options) {
-  return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
-         (options.draft_head ? kMaxDraftingRuns : 0) +
-         kPathSlots * static_cast<size_t>(options.max_batch_tokens);
+  return size_t{kSparePages} + std::max(options.num_pages, options.max_table_pages) +
+         (options.draft_head ? kMaxDraftingRuns : 0) + kPathSlots * options.max_batch_tokens;
 }
 
 struct PlacedTree {
@@ -180,7 +179,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
-  const size_t bytes = static_cast<size_t>(options.max_batch_tokens) *
+  const size_t bytes = options.max_batch_tokens *
                            (2 * sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + 3 * sizeof(int) +
                             sizeof(DraftRun) + 2 * sizeof(int32_t) + sizeof(RowPath)) +
                        max_page_ids(options) * sizeof(uint32_t);
