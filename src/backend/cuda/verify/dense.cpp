@@ -39,8 +39,8 @@ DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
 }
 // Returns the activations that the kernel multiplies. They are exact (slack 0) if the kernel gets the norm as
 // input.
-Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
-  Activations normed = norm.normed(numbers_below(num_tokens));
+Activations multiplied(const Subject& subject, const TestNorm& norm, const std::vector<int>& tokens) {
+  Activations normed = norm.normed(tokens);
   if (subject.row.pass.takes_norm) std::ranges::fill(normed.slack, 0.0f);
   return normed;
 }
@@ -236,9 +236,8 @@ void check_qkv(Comparison& comparison, const Subject& subject, const Case& c) {
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
                           {c.values, c.seed + 10});
   const auto bias = random_floats(c.values, c.seed + 11, rows);
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(size_t{2} * T * rows);
-  const Activations x = multiplied(subject, norm, T);
+  const DeviceArray<float> device_bias(bias), parts(size_t{2} * T * rows);
+  const Activations x = multiplied(subject, norm, numbers_below(T));
   const KernelInput normed(subject, x);
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   QkvArgs args{norm.input(), normed.view(), matrix.strips(), device_bias.data(), T,
@@ -265,8 +264,7 @@ void check_project(Comparison& comparison, const Subject& subject, const Case& c
   const auto bias = random_floats(c.values, c.seed + 22, rows);
   const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
                                                                            : attended);
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> parts(size_t{2} * T * rows);
+  const DeviceArray<float> device_bias(bias), parts(size_t{2} * T * rows);
   Activations x(T, cols, attended);
   std::optional<HostBlocks> blocks;
   if (const auto format = block_format_of(subject.row)) {
@@ -307,7 +305,7 @@ void check_route(Comparison& comparison, const Subject& subject, const Case& c) 
   const int T = c.num_tokens, E = c.shape.num_experts;
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
-  Activations x = multiplied(subject, norm, T);
+  Activations x = multiplied(subject, norm, numbers_below(T));
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   const TestRouter router(subject, c);
   RouteArgs args = router.args(given(subject, normed, T));
@@ -338,8 +336,7 @@ void check_unembed(Comparison& comparison, const Subject& subject, const Case& c
                           {c.values, c.seed + 40});
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(size_t{1} * num_rows * vocab);
-  Activations x = norm.normed(rows);
-  if (subject.row.pass.takes_norm) std::ranges::fill(x.slack, 0.0f);
+  const Activations x = multiplied(subject, norm, rows);
   const KernelInput normed(subject, x);
   UnembedArgs args{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data(), normed.view()};
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
