@@ -13,11 +13,13 @@
 #include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/forward.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/connection.h"
+#include "backend/cuda/traced_values.h"
 #include "core/errors/check.h"
 #include "core/errors/error.h"
 
@@ -28,8 +30,7 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_
   std::vector<KernelChoice> rows = choices(plan);
   if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
-    const KernelChoice of =
-        *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
+    const KernelChoice of = *std::ranges::find(rows, operation, &KernelChoice::operation);
     const std::vector<KernelChoice> sums = sum_choices(connection, of, num_ranks, have_own_sequences);
     rows.insert(rows.end(), sums.begin(), sums.end());
   }
@@ -39,7 +40,7 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
   std::vector<int> cards;
   for (const RankPlan& plan : plans)
-    if (std::find(cards.begin(), cards.end(), plan.device) == cards.end()) cards.push_back(plan.device);
+    if (std::ranges::find(cards, plan.device) == cards.end()) cards.push_back(plan.device);
   return cards;
 }
 
@@ -123,7 +124,6 @@ class CudaBackend final : public Backend {
   // enqueue_layers() appends to it the results of the first `num_traced` rows. `traced` must be null if ranks
   // share the model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
-  Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
   // Enqueues sampling of output rows. If `logits` is true, also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
@@ -135,7 +135,7 @@ class CudaBackend final : public Backend {
   // outputs of the step.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
-      for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
+      for (const auto& rank : card.ranks) keep_drafts(rank->step(card.stream));
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
   // Returns whether the graph of a step ends before sampling. It does if sampling needs masks, because the
@@ -197,8 +197,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       connection_(std::move(connection)),
       threads_(cards_of(plans)),
       cards_(cards_of(plans).size()),
-      pinned_logits_(static_cast<size_t>(kDownloadedRows) * static_cast<size_t>(config_.vocab) *
-                     sizeof(float)) {
+      pinned_logits_(size_t{1} * kDownloadedRows * config_.vocab * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   open_memory(connection_, devices);
   threads_.run([&](size_t n) {
@@ -248,43 +247,50 @@ void CudaBackend::try_links() {
   if (have_timed_out() || !are_right) throw InputError("{}", why_wrong(connection_, num_ranks_));
 }
 
+// Returns taps that append results of the step's first `num_rows` rows to `traced`.
+Taps tracing(const Step& step, std::vector<TracedResult>& traced, int num_rows) {
+  const auto add_stream = [&traced, step, num_rows](Operation operation) {
+    return [&traced, step, num_rows, operation](size_t layer, const ResidualInput& x) {
+      traced.push_back({static_cast<int>(layer), operation, residual_values(step, x, num_rows)});
+    };
+  };
+  return {
+      .after_attend =
+          [&traced, step, num_rows](size_t layer) {
+            traced.push_back({static_cast<int>(layer), Operation::kAttend, attended_values(step, num_rows)});
+          },
+      .after_project = add_stream(Operation::kProject),
+      .after_layer = add_stream(Operation::kExpertsUp)};
+}
+
 void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, int num_traced) {
   Taps taps;
   if (drafter_)
     taps.after_layer = [&](size_t layer, const ResidualInput& x) {
       drafter_->keep(card.stream, layer, card.shape().num_tokens, x);
     };
-  if (traced) taps = tracing(card, *traced, num_traced);
+  const Step first = card.ranks.front()->step(card.stream);
+  if (traced) taps = tracing(first, *traced, num_traced);
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
-  for (const auto& rank : card.ranks) rank->embed(card.stream, last_drafts);
-  if (traced) traced->push_back({-1, Operation::kEmbed, first_rank().embedded(num_traced, card.stream)});
-  for (int half = 0; half < first_rank().num_halves(); ++half) {
-    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, taps);
+  for (const auto& rank : card.ranks) embed(rank->step(card.stream), last_drafts);
+  if (traced) {
+    const ResidualInput embedded{.x = first.work.x, .hidden = config_.hidden};
+    traced->push_back({-1, Operation::kEmbed, residual_values(first, embedded, num_traced)});
+  }
+  for (int half = 0; half < num_halves(first.model); ++half) {
+    for (const auto& rank : card.ranks) run_half_layer(rank->step(card.stream), half, taps);
     if (!is_shared()) continue;
     for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
       card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
   }
 }
 
-Taps CudaBackend::tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const {
-  const auto add_stream = [this, &card, &traced, num_rows](Operation operation) {
-    return [this, &card, &traced, num_rows, operation](size_t layer, const ResidualInput& x) {
-      traced.push_back({static_cast<int>(layer), operation, first_rank().residual(x, num_rows, card.stream)});
-    };
-  };
-  return {.after_attend =
-              [this, &card, &traced, num_rows](size_t layer) {
-                traced.push_back({static_cast<int>(layer), Operation::kAttend,
-                                  first_rank().attended(num_rows, card.stream)});
-              },
-          .after_project = add_stream(Operation::kProject),
-          .after_layer = add_stream(Operation::kExpertsUp)};
-}
-
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
-  for (const auto& rank : card.ranks) rank->unembed(first, count, card.stream);
+  for (const auto& rank : card.ranks) unembed(rank->step(card.stream), first, count);
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) {
+      rank.connection().gather_logits(rank.on(card.stream), {first, count}, turn);
+    });
 }
 
 // With peer access, all ranks store their logits in rank 0's memory. After the barrier in send_tokens(),
@@ -292,11 +298,13 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
 // before send_tokens().
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
-    first_rank().sample(first, count, card.stream);
+    sample(first_rank().step(card.stream), first, count);
     if (logits) copy_logits(count);
   }
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.send_tokens({first, count}, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) {
+      rank.connection().send_tokens(rank.on(card.stream), {first, count}, turn);
+    });
 }
 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
@@ -314,7 +322,7 @@ void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<floa
 }
 
 void CudaBackend::copy_logits(int count) {
-  const size_t num_logits = static_cast<size_t>(count) * static_cast<size_t>(config_.vocab);
+  const size_t num_logits = size_t{1} * count * config_.vocab;
   check(cudaMemcpyAsync(pinned_logits_.as<void>(), first_rank().work().logits, num_logits * sizeof(float),
                         cudaMemcpyDeviceToHost, first_card().stream),
         "copying logits");
@@ -323,8 +331,7 @@ void CudaBackend::copy_logits(int count) {
 void CudaBackend::take_logits(int count, std::vector<float>& logits) {
   first_card().stream.wait();
   const auto* downloaded = pinned_logits_.as<float>();
-  logits.insert(logits.end(), downloaded,
-                downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
+  logits.insert(logits.end(), downloaded, downloaded + size_t{1} * count * config_.vocab);
 }
 
 // Returns, for example, "step of 12 rows in 3 runs".

@@ -25,7 +25,7 @@ void experts(const Step& step, size_t layer) {
 }  // namespace
 
 void run_half_layer(const Step& step, int half, const Taps& taps) {
-  const auto layer = static_cast<size_t>(half / 2);
+  const size_t layer = half / 2;
   if (half % 2 == 0) return attention(step, layer, taps);
   experts(step, layer);
   if (taps.after_layer) taps.after_layer(layer, stream_after_layer(step));

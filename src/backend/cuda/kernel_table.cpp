@@ -58,9 +58,7 @@ std::string why_not_one_launch(const Config& c, const Target& target) {
 }
 
 constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
-constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
-constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // has measurements of strips and of alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
@@ -69,231 +67,206 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A kernel for a range of row counts. `only`: formats of weights for which the kernel is used, if not for all
-// formats of its operation.
-struct TableRow {
-  struct Range {
-    int from{1}, to{kAnyRows};
-  };
-
-  Range rows{};  // row counts of steps in which a plan uses the kernel
-  MatrixEngine engine{kAny};
-  EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // ignored if the engine is kWgmma: those kernels run only on Hopper
-  Format activations{kBf16};
-  Pass pass{};
-  Launcher launcher;
-  int max_rows{kAnyRows};  // KernelRow in kernel_table.h describes this and the following members
-  size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
-  std::string (*why_not)(const Config& config, const Target& target){nullptr};
-  const char* kernel;
-  const char* reason{kOnly};
-
-  constexpr Families valid_families() const { return engine == kWgmma ? kHopper : families; }
-};
+// Returns the row of a kernel that multiplies MXFP4 weights by block-scaled activations.
+constexpr KernelRow block_row(Format activations, Launcher launcher,
+                              size_t (*shared_bytes)(const Config& config, Format weights),
+                              const char* kernel) {
+  return {.from_rows = kFewTokens + 1,
+          .engine = kBlockScaled,
+          .only = {kMxfp4},
+          .activations = activations,
+          .pass = kManyPass,
+          .launcher = launcher,
+          .shared_bytes = shared_bytes,
+          .kernel = kernel,
+          .reason = kBlocks};
+}
 
 // clang-format off
-constexpr TableRow kEmbedRows[]{
+constexpr KernelRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
 // RMSNorm in its own launch. Steps of few rows have no such launch: the kernels that read a norm compute it.
-constexpr TableRow kNormRows[]{
-    {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
+constexpr KernelRow kNormRows[]{
+    {.from_rows = kOwnNorms + 1, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
 };
 
-constexpr TableRow kQkvRows[]{
-    {.rows = {1, kOwnNorms}, .engine = kMma, .pass = kFewPass, .launcher = &qkv,
-     .shared_bytes = &dense_hidden, .kernel = "qkv: norm, strips of 16 rows", .reason = kStrips},
-    {.rows = {kOwnNorms + 1, kFewTokens}, .engine = kMma, .pass = kNormPass, .launcher = &qkv_normed,
-     .shared_bytes = &dense_hidden, .kernel = "qkv_normed: strips of 16 rows", .reason = kBatch},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &qkv_many,
+constexpr KernelRow kQkvRows[]{
+    {.to_rows = kOwnNorms, .engine = kMma, .pass = kFewPass, .launcher = &qkv, .shared_bytes = &dense_hidden,
+     .kernel = "qkv: norm, strips of 16 rows", .reason = kStrips},
+    {.from_rows = kOwnNorms + 1, .to_rows = kFewTokens, .engine = kMma, .pass = kNormPass,
+     .launcher = &qkv_normed, .shared_bytes = &dense_hidden, .kernel = "qkv_normed: strips of 16 rows",
+     .reason = kBatch},
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &qkv_many,
      .shared_bytes = &many, .kernel = "qkv_many: strips of 16 rows for 64 tokens", .reason = kMany},
-    {.rows = {kMaxColumns + 1, kSplitTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_split,
-     .max_rows = kSplitTokens, .shared_bytes = &wgmma,
+    {.from_rows = kMaxColumns + 1, .to_rows = kSplitTokens, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &qkv_split, .max_rows = kSplitTokens, .shared_bytes = &wgmma,
      .kernel = "qkv_split: segments of strips for 64 tokens", .reason = kBatch},
-    {.rows = {kSplitTokens + 1, kNarrowTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_narrow,
-     .shared_bytes = &wgmma, .kernel = "qkv_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
-    {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
+    {.from_rows = kSplitTokens + 1, .to_rows = kNarrowTokens, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &qkv_narrow, .shared_bytes = &wgmma, .kernel = "qkv_narrow: strips of 16 rows for 64 tokens",
+     .reason = kFour},
+    {.from_rows = kNarrowTokens + 1, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "qkv_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &qkv_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "qkv_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "qkv_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp8>, "qkv_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &qkv_blocks, &dense_blocks<BlockFormat::kMxfp4>, "qkv_blocks: block-scaled, 64 tokens"),
 };
 
 // Appends keys and values to the KV cache in steps in which a sequence has several rows. In other steps
 // attend_rows() appends them.
-constexpr TableRow kAppendRows[]{
-    {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
+constexpr KernelRow kAppendRows[]{
+    {.from_rows = 2, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
 
-// Attention. Here `rows` counts the rows of one sequence in a step.
-constexpr TableRow kAttendRows[]{
-    {.rows = {1, kMinTiledRows - 1}, .launcher = &attend_rows,
+// Attention. Here from_rows and to_rows count the rows of one sequence in a step.
+constexpr KernelRow kAttendRows[]{
+    {.to_rows = kMinTiledRows - 1, .launcher = &attend_rows,
      .kernel = "attend_rows: rope, append, split over pages", .reason = kStrips},
-    {.rows = {kMinTiledRows, kAnyRows}, .engine = kMma, .launcher = &attend_tiles, .shared_bytes = &tiles,
+    {.from_rows = kMinTiledRows, .engine = kMma, .launcher = &attend_tiles, .shared_bytes = &tiles,
      .kernel = "attend_tiles: 24 rows of a sequence", .reason = kMany},
-    {.rows = {kMinTiledRows, kAnyRows}, .engine = kWgmma, .launcher = &attend_wgmma,
-     .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
+    {.from_rows = kMinTiledRows, .engine = kWgmma, .launcher = &attend_wgmma, .shared_bytes = &wgmma_tiles,
+     .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
 // Attention's output projection. The kernels also add the residual stream.
-constexpr TableRow kProjectRows[]{
-    {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
+constexpr KernelRow kProjectRows[]{
+    {.to_rows = kFewTokens, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &project_many,
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &project_many,
      .shared_bytes = &many, .kernel = "project_many: strips of 16 rows for 64 tokens", .reason = kMany},
-    {.rows = {kMaxColumns + 1, kSplitTokens}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.from_rows = kMaxColumns + 1, .to_rows = kSplitTokens, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &project_split, .max_rows = kSplitTokens, .shared_bytes = &wgmma,
      .kernel = "project_split: segments of strips for 64 tokens", .reason = kBatch},
-    {.rows = {kSplitTokens + 1, kNarrowProject}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.from_rows = kSplitTokens + 1, .to_rows = kNarrowProject, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &project_narrow, .shared_bytes = &wgmma,
      .kernel = "project_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
-    {.rows = {kNarrowProject + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
+    {.from_rows = kNarrowProject + 1, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8x2>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "project_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp8>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &project_blocks<BlockFormat::kMxfp4>,
-     .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "project_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &project_blocks<BlockFormat::kMxfp8x2>, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "project_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &project_blocks<BlockFormat::kMxfp8>, &dense_blocks<BlockFormat::kMxfp8>,
+              "project_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &project_blocks<BlockFormat::kMxfp4>, &dense_blocks<BlockFormat::kMxfp4>,
+              "project_blocks: block-scaled, 64 tokens"),
 };
 
-constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
+constexpr KernelRow kRouteAndExpertsUpOfOne{.to_rows = 1, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
-    .why_not = &why_not_one_launch,
-    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kStrips};
-constexpr TableRow kRouteAndExpertsUpOfTwo{.rows = {2, kOwnNorms}, .engine = kMma, .pass = kFewPass,
-    .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &two_hidden,
-    .why_not = &why_not_one_launch,
-    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kBatch};
+    .why_not = &why_not_one_launch, .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch",
+    .reason = kStrips};
+constexpr KernelRow kRouteAndExpertsUpOfTwo{.from_rows = 2, .to_rows = kOwnNorms, .engine = kMma,
+    .pass = kFewPass, .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &two_hidden,
+    .why_not = &why_not_one_launch, .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch",
+    .reason = kBatch};
 
-constexpr TableRow kRouteRows[]{
+constexpr KernelRow kRouteRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
-    {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kRouterPass, .launcher = &route_batch,
-     .kernel = "route_batch: norm, logits", .reason = kBatch},
-    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kRouterPass, .launcher = &route_batch,
-     .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &route_many,
-     .shared_bytes = &many, .kernel = "route_many: top K, groups of 64", .reason = kMany},
-    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kRouterBatchPass,
+    {.from_rows = kOwnNorms + 1, .to_rows = kMaxColumns, .engine = kMma, .pass = kRouterPass,
+     .launcher = &route_batch, .kernel = "route_batch: norm, logits", .reason = kBatch},
+    {.from_rows = kMaxColumns + 1, .to_rows = kFewTokens, .engine = kMma, .pass = kRouterPass,
      .launcher = &route_batch, .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
-    {.rows = {kManyTokens, kRouterTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &route_batch,
-     .kernel = "route_batch: top K, groups of 64", .reason = kBatch},
-    {.rows = {kRouterTokens + 1, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &route_many,
+     .shared_bytes = &many, .kernel = "route_many: top K, groups of 64", .reason = kMany},
+    {.from_rows = kMaxColumns + 1, .to_rows = kManyTokens - 1, .engine = kWgmma, .pass = kRouterBatchPass,
+     .launcher = &route_batch, .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
+    {.from_rows = kManyTokens, .to_rows = kRouterTokens, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &route_batch, .kernel = "route_batch: top K, groups of 64", .reason = kBatch},
+    {.from_rows = kRouterTokens + 1, .to_rows = kWideTokens - 1, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &route_wgmma, .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 64",
      .reason = kFour},
-    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &route_wgmma,
+    {.from_rows = kWideTokens, .engine = kWgmma, .pass = kWidePass, .launcher = &route_wgmma,
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };
 
 // Gate and up projections of the experts, and SwiGLU.
-constexpr TableRow kExpertsUpRows[]{
+constexpr KernelRow kExpertsUpRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
-    {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
-     .shared_bytes = &group_hidden, .kernel = "experts_up: top K, strips of 8 gates, their ups, SwiGLU",
-     .reason = kBatch},
-    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
-     .shared_bytes = &group_hidden, .kernel = "experts_up: strips of 8 gates and their ups, SwiGLU",
-     .reason = kStrips},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &experts_up_many,
+    {.from_rows = kOwnNorms + 1, .to_rows = kMaxColumns, .engine = kMma, .pass = kFewPass,
+     .launcher = &experts_up, .shared_bytes = &group_hidden,
+     .kernel = "experts_up: top K, strips of 8 gates, their ups, SwiGLU", .reason = kBatch},
+    {.from_rows = kMaxColumns + 1, .to_rows = kFewTokens, .engine = kMma, .pass = kFewPass,
+     .launcher = &experts_up, .shared_bytes = &group_hidden,
+     .kernel = "experts_up: strips of 8 gates and their ups, SwiGLU", .reason = kStrips},
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &experts_up_many,
      .shared_bytes = &many, .kernel = "experts_up_many: the same for 64 pairs", .reason = kMany},
-    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kBatchPass,
+    {.from_rows = kMaxColumns + 1, .to_rows = kManyTokens - 1, .engine = kWgmma, .pass = kBatchPass,
      .launcher = &experts_up_images, .shared_bytes = &wgmma,
      .kernel = "experts_up_images: 8 pairs by mma.sync", .reason = kPairs},
-    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.from_rows = kManyTokens, .to_rows = kWideTokens - 1, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &experts_up_images, .shared_bytes = &wgmma, .kernel = "experts_up_images: 64 pairs by wgmma",
      .reason = kFour},
-    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_up_images,
+    {.from_rows = kWideTokens, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_up_images,
      .shared_bytes = &wgmma, .kernel = "experts_up_images: 96 pairs by wgmma", .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "experts_up_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
-     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
-     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
-     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    block_row(kMxfp8x2, &experts_up_blocks, &blocks<BlockFormat::kMxfp8x2>,
+              "experts_up_blocks: two block-scaled terms, 64 pairs"),
+    block_row(kMxfp8, &experts_up_blocks, &blocks<BlockFormat::kMxfp8>,
+              "experts_up_blocks: block-scaled, 64 pairs"),
+    block_row(kMxfp4, &experts_up_blocks, &blocks<BlockFormat::kMxfp4>,
+              "experts_up_blocks: block-scaled, 64 pairs"),
 };
 
 // Down projections of the experts, multiplied by the router's weights.
-constexpr TableRow kExpertsDownRows[]{
-    {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
+constexpr KernelRow kExpertsDownRows[]{
+    {.to_rows = kFewTokens, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
      .reason = kStrips},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &experts_down_many,
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &experts_down_many,
      .shared_bytes = &many, .kernel = "experts_down_many: the same for 64 pairs", .reason = kMany},
-    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kBatchPass,
+    {.from_rows = kMaxColumns + 1, .to_rows = kManyTokens - 1, .engine = kWgmma, .pass = kBatchPass,
      .launcher = &experts_down_images, .shared_bytes = &wgmma,
      .kernel = "experts_down_images: 8 pairs by mma.sync", .reason = kPairs},
-    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.from_rows = kManyTokens, .to_rows = kWideTokens - 1, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &experts_down_images, .shared_bytes = &wgmma,
      .kernel = "experts_down_images: 64 pairs by wgmma", .reason = kFour},
-    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_down_images,
+    {.from_rows = kWideTokens, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_down_images,
      .shared_bytes = &wgmma, .kernel = "experts_down_images: 96 pairs by wgmma", .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "experts_down_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
-     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
-     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
-     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    block_row(kMxfp8x2, &experts_down_blocks, &blocks<BlockFormat::kMxfp8x2>,
+              "experts_down_blocks: two block-scaled terms, 64 pairs"),
+    block_row(kMxfp8, &experts_down_blocks, &blocks<BlockFormat::kMxfp8>,
+              "experts_down_blocks: block-scaled, 64 pairs"),
+    block_row(kMxfp4, &experts_down_blocks, &blocks<BlockFormat::kMxfp4>,
+              "experts_down_blocks: block-scaled, 64 pairs"),
 };
 
 // On Hopper, strips of lm_head in BF16 or E4M3 are dealt out (scheduled dynamically) for up to kMaxColumns
 // rows.
-constexpr TableRow kUnembedRows[]{
-    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
-     .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,
-     .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
-    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kHopper,
-     .pass = kDealtPass, .launcher = &unembed_dealt, .shared_bytes = &dense_hidden,
+constexpr KernelRow kUnembedRows[]{
+    {.to_rows = kMaxColumns, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper, .pass = kFewPass,
+     .launcher = &unembed, .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows",
+     .reason = kStrips},
+    {.to_rows = kMaxColumns, .engine = kMma, .only = {kBf16, kE4m3}, .families = kHopper, .pass = kDealtPass,
+     .launcher = &unembed_dealt, .shared_bytes = &dense_hidden,
      .kernel = "unembed_dealt: norm, strips of 16 rows dealt out", .reason = kDealt},
-    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kMxfp4}, .pass = kFewPass, .launcher = &unembed,
+    {.to_rows = kMaxColumns, .engine = kMma, .only = {kMxfp4}, .pass = kFewPass, .launcher = &unembed,
      .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
-    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &unembed,
-     .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &unembed_many,
+    {.from_rows = kMaxColumns + 1, .to_rows = kFewTokens, .engine = kMma, .pass = kFewPass,
+     .launcher = &unembed, .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows",
+     .reason = kStrips},
+    {.from_rows = kFewTokens + 1, .engine = kMma, .pass = kManyPass, .launcher = &unembed_many,
      .shared_bytes = &many, .kernel = "unembed_many: strips of 16 rows for 64 tokens", .reason = kMany},
-    {.rows = {kOwnNorms + 1, kManyColumns}, .engine = kWgmma, .only = {kBf16}, .pass = kWgmmaPass,
-     .launcher = &unembed_narrow, .shared_bytes = &wgmma,
+    {.from_rows = kOwnNorms + 1, .to_rows = kManyColumns, .engine = kWgmma, .only = {kBf16},
+     .pass = kWgmmaPass, .launcher = &unembed_narrow, .shared_bytes = &wgmma,
      .kernel = "unembed_narrow: strips of 16 rows for 64 tokens", .reason = kDealt},
-    {.rows = {kMaxColumns + 1, kManyColumns}, .engine = kWgmma, .only = {kE4m3, kMxfp4}, .pass = kWgmmaPass,
-     .launcher = &unembed_narrow, .shared_bytes = &wgmma,
+    {.from_rows = kMaxColumns + 1, .to_rows = kManyColumns, .engine = kWgmma, .only = {kE4m3, kMxfp4},
+     .pass = kWgmmaPass, .launcher = &unembed_narrow, .shared_bytes = &wgmma,
      .kernel = "unembed_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
-    {.rows = {kManyColumns + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
+    {.from_rows = kManyColumns + 1, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
      .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
      .reason = kFour},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8x2,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8x2>,
-     .kernel = "unembed_blocks: two block-scaled terms, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp8,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp8>,
-     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
-    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .only = {kMxfp4}, .activations = kMxfp4,
-     .pass = kManyPass, .launcher = &unembed_blocks, .shared_bytes = &dense_blocks<BlockFormat::kMxfp4>,
-     .kernel = "unembed_blocks: block-scaled, 64 tokens", .reason = kBlocks},
+    block_row(kMxfp8x2, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp8x2>,
+              "unembed_blocks: two block-scaled terms, 64 tokens"),
+    block_row(kMxfp8, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp8>,
+              "unembed_blocks: block-scaled, 64 tokens"),
+    block_row(kMxfp4, &unembed_blocks, &dense_blocks<BlockFormat::kMxfp4>,
+              "unembed_blocks: block-scaled, 64 tokens"),
 };
 
-constexpr TableRow kSampleRows[]{
+constexpr KernelRow kSampleRows[]{
     {.activations = kF32, .launcher = &sample, .kernel = "best; sample: a cluster or a CTA for each row"},
 };
 // clang-format on
@@ -301,7 +274,7 @@ constexpr TableRow kSampleRows[]{
 struct OperationRows {
   Operation operation;
   EnumSet<Format> weights;
-  std::span<const TableRow> rows;
+  std::span<const KernelRow> rows;
 };
 constexpr EnumSet<Format> kDense{kBf16, kE4m3, kMxfp4}, kCache{kBf16, kE4m3};
 constexpr OperationRows kTable[]{
@@ -318,38 +291,31 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
+// Wgmma kernels run only on Hopper.
+Families valid_families(const KernelRow& row) { return row.engine == kWgmma ? kHopper : row.families; }
+
 // Returns the largest number of rows for which `row` is used in a plan with wgmma. For larger numbers, the
 // table row of a wgmma kernel replaces `row`.
-int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
-  int kept = row.rows.to;
-  for (const TableRow& other : rows) {
+int rows_kept(const KernelRow& row, std::span<const KernelRow> rows, Format weights) {
+  int kept = row.to_rows;
+  for (const KernelRow& other : rows) {
     const bool replaces = row.engine == kMma && other.engine == kWgmma && other.only.include(weights) &&
-                          other.valid_families().intersect(row.families);
-    if (replaces && other.rows.to >= row.rows.from)
-      kept = std::min(kept, std::max(other.rows.from, row.rows.from) - 1);
+                          valid_families(other).intersect(row.families);
+    if (replaces && other.to_rows >= row.from_rows)
+      kept = std::min(kept, std::max(other.from_rows, row.from_rows) - 1);
   }
   return kept;
 }
 
 // Adds `row` for one format of weights. If wgmma rows replace the upper part of its range of row counts, adds
 // `row` as two rows, one for each part of the range: a plan can take or reject a row only as a whole.
-void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
-  KernelRow whole{.operation = of.operation,
-                  .weights = weights,
-                  .activations = row.activations,
-                  .from_rows = row.rows.from,
-                  .to_rows = row.rows.to,
-                  .max_rows = row.max_rows,
-                  .engine = row.engine,
-                  .families = row.valid_families(),
-                  .pass = row.pass,
-                  .launcher = row.launcher,
-                  .shared_bytes = row.shared_bytes,
-                  .why_not = row.why_not,
-                  .kernel = row.kernel,
-                  .reason = row.reason};
+void add(const OperationRows& of, const KernelRow& row, Format weights, std::vector<KernelRow>& all) {
+  KernelRow whole = row;
+  whole.operation = of.operation;
+  whole.weights = weights;
+  whole.families = valid_families(row);
   const int kept = rows_kept(row, of.rows, weights);
-  if (row.rows.from <= kept && kept < row.rows.to) {
+  if (row.from_rows <= kept && kept < row.to_rows) {
     all.push_back(whole);
     all.back().to_rows = kept;
     whole.from_rows = kept + 1;
@@ -361,7 +327,7 @@ std::vector<KernelRow> all_rows() {
   std::vector<KernelRow> all;
   for (const OperationRows& of : kTable)
     for (const Format weights : kFormats)
-      for (const TableRow& row : of.rows)
+      for (const KernelRow& row : of.rows)
         if (of.weights.include(weights) && row.only.include(weights)) add(of, row, weights, all);
   return all;
 }
@@ -386,15 +352,9 @@ std::string name(const KernelRow& row) {
 }
 
 Format format_of(BlockFormat format) {
-  switch (format) {
-    case BlockFormat::kMxfp8x2:
-      return Format::kMxfp8x2;
-    case BlockFormat::kMxfp8:
-      return Format::kMxfp8;
-    case BlockFormat::kMxfp4:
-      break;
-  }
-  return Format::kMxfp4;
+  return format == BlockFormat::kMxfp8x2 ? Format::kMxfp8x2
+         : format == BlockFormat::kMxfp8 ? Format::kMxfp8
+                                         : Format::kMxfp4;
 }
 
 std::optional<BlockFormat> block_format_of(const KernelRow& row) {

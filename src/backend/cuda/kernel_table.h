@@ -64,7 +64,6 @@ struct Pass {
   bool deals_out{false};    // whether fast CTAs take more strips than slow ones (dense/dealt.cuh)
   bool makes_norm{false};   // whether the kernel can also compute the norm, for itself and for later kernels
 };
-inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
 inline constexpr Pass kNormPass{.columns = kMaxColumns, .takes_norm = true};
 inline constexpr Pass kDealtPass{.columns = kMaxColumns, .deals_out = true};
@@ -92,23 +91,27 @@ using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<RmsNormArgs>, Launch
                               Launch<ExpertsDownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
 
 struct KernelRow {
-  Operation operation;
-  Format weights;  // for append and attend: the format of the KV cache
-  Format activations;
-  int from_rows, to_rows;  // row counts of steps in which a plan uses the kernel; attend: rows of a sequence
-  int max_rows;            // largest number of rows that the kernel can take; the limit for `nibble tune`
-  MatrixEngine engine;
-  Families families;
-  Pass pass;
-  Launcher launcher;
+  Operation operation{};
+  Format weights{};  // for append and attend: the format of the KV cache
+  // Row counts of steps in which a plan uses the kernel; attend: rows of a sequence.
+  int from_rows{1}, to_rows{kAnyRows};
+  MatrixEngine engine{MatrixEngine::kAny};
+  // Formats of weights for which the table has this row, if not all formats of its operation.
+  EnumSet<Format> only{Format::kF32, Format::kBf16, Format::kE4m3, Format::kMxfp4};
+  Families families{kEverywhere};
+  Format activations{Format::kBf16};
+  Pass pass{};
+  Launcher launcher{};
+  int max_rows{kAnyRows};  // largest number of rows that the kernel can take; the limit for `nibble tune`
   // Returns the bytes of dynamic shared memory that a CTA needs at least; null: it needs none. A plan with a
   // smaller budget is rejected.
-  size_t (*shared_bytes)(const Config& config, Format weights);
+  size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   // Returns why the kernel cannot run the model; empty if it can. Null: the kernel runs every model that
   // limits.h accepts.
-  std::string (*why_not)(const Config& config, const Target& target);
-  const char* kernel;
-  const char* reason;  // why this kernel was chosen, or a document that shows it
+  std::string (*why_not)(const Config& config, const Target& target){nullptr};
+  const char* kernel{""};
+  // Why this kernel was chosen, or a document that shows it.
+  const char* reason{"the only one of its format"};
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 

@@ -12,7 +12,7 @@
 #include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/inbox.h"
-#include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/ranks/nccl_sum.h"
 #include "backend/cuda/route/args.h"
 #include "core/errors/error.h"
 
@@ -91,7 +91,7 @@ std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source) {
   const std::vector<Share> all = shares_of(config, own, source);
   if (!own.node_rank) return all;
-  return {all[static_cast<size_t>(*own.node_rank)]};
+  return {all[*own.node_rank]};
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {
@@ -135,8 +135,7 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
   for (size_t n = 0; n < shares.size(); ++n) {
     const MemoryPlan of_share = plan_of_share(config, shares[n], options, own);
     const int device = own.gpus.empty() ? static_cast<int>(n) : own.gpus[n];
-    auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlan& row) { return row.device == device; });
+    auto gpu = std::ranges::find(gpus, device, &GpuPlan::device);
     if (gpu == gpus.end()) gpu = gpus.insert(gpu, {device, {}});
     gpu->plan.weight_bytes += of_share.weight_bytes;
     gpu->plan.kv_bytes += of_share.kv_bytes;

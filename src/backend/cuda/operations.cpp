@@ -12,6 +12,13 @@
 namespace nibble::cuda {
 namespace {
 
+// Launches the kernel that the plan has for an operation on `num_rows` rows (for attention: rows of a
+// sequence). `args`: arguments of KernelRow::launch().
+template <typename... Args>
+void launch(const Step& step, Operation operation, int num_rows, const Args&... args) {
+  step.plan.row(operation, num_rows).launch({step.stream, step.plan.target()}, args...);
+}
+
 const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
 
 Activations of_experts(const Step& step, const ActivationRoom& room) {
@@ -31,12 +38,10 @@ BlockRows norm_in_blocks(const Step& step, ActivationLayout layout) {
 // Returns the residual stream: x and, if `with_experts`, the experts' outputs. The kernel that reads the
 // stream adds them to x.
 ResidualInput stream(const Step& step, bool with_experts) {
-  ResidualInput r;
-  r.x = step.work.x;
-  r.hidden = step.model.config.hidden;
-  r.num_experts = step.model.config.experts_per_token;
-  if (with_experts) r.experts = step.work.experts_out;
-  return r;
+  return {.x = step.work.x,
+          .experts = with_experts ? step.work.experts_out : nullptr,
+          .num_experts = step.model.config.experts_per_token,
+          .hidden = step.model.config.hidden};
 }
 ResidualInput stream_before_attention(const Step& step, size_t layer) {
   return stream(step, layer > 0 && step.recipe.reader_adds_experts);
@@ -47,15 +52,10 @@ NormInput attention_norm(const Step& step, size_t layer) {
 }
 
 float* after_attention(const Step& step) {
-  switch (step.recipe.stream_after_attention) {
-    case StreamIn::kX:
-      return step.work.x;
-    case StreamIn::kExpertsOut:
-      return step.work.experts_out;
-    case StreamIn::kProjectParts:
-      break;
-  }
-  return step.work.project_parts;
+  const StreamIn stream = step.recipe.stream_after_attention;
+  return stream == StreamIn::kX            ? step.work.x
+         : stream == StreamIn::kExpertsOut ? step.work.experts_out
+                                           : step.work.project_parts;
 }
 NormInput experts_norm(const Step& step, size_t layer) {
   return {stream_after_attention(step), layer_of(step, layer).mlp_norm, step.model.config.rms_eps};
@@ -105,8 +105,8 @@ RoutingMailbox mailbox_of(const Step& step, size_t layer) {
 
 void embed(const Step& step, const MadeDrafts& last_drafts) {
   const Workspace& work = step.work;
-  step.plan.embed(step.stream, step.shape.num_tokens,
-                  {work.exchange, work.input, step.model.weights.embedding, step.model.config.hidden, work.x,
+  launch(step, Operation::kEmbed, step.shape.num_tokens, step.shape.num_tokens,
+         EmbedArgs{work.exchange, work.input, step.model.weights.embedding, step.model.config.hidden, work.x,
                    work.step, work.embed_ticket, work.results, last_drafts});
 }
 
@@ -119,14 +119,14 @@ void norm_before_attention(const Step& step, size_t layer) {
     args.x = nullptr;
     args.rows = parts_of(step.work.input, step.shape).own_rows;
   }
-  step.plan.rms_norm(step.stream, args);
+  launch(step, Operation::kRmsNorm, args.num_tokens, args);
 }
 
 void qkv(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
-  step.plan.qkv(step.stream,
-                {attention_norm(step, layer), work.normed.in(step.recipe.qkv_activations), weights.qkv,
+  launch(step, Operation::kQkv, step.recipe.rows.num_attention_rows,
+         QkvArgs{attention_norm(step, layer), work.normed.in(step.recipe.qkv_activations), weights.qkv,
                  weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts, work.segment_sums,
                  pages_ahead(step, step.model.kv.pages(layer))});
 }
@@ -135,11 +135,11 @@ void append(const Step& step, size_t layer) {
   if (step.shape.writes_kv) return;  // attend_rows() writes keys and values
   const Config& config = step.model.config;
   const Workspace& work = step.work;
-  step.plan.append(
-      step.stream,
-      {parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
-       step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
-       step.model.kv.pages(layer), step.shape.num_tiles > 0 ? attended_of(step) : Activations()});
+  launch(
+      step, Operation::kAppend, step.recipe.rows.num_attention_rows,
+      AppendArgs{parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
+                 step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
+                 step.model.kv.pages(layer), step.shape.num_tiles > 0 ? attended_of(step) : Activations()});
 }
 
 // Launches attention of tiles (rows of one sequence), and of single rows. Several CTAs share the positions of
@@ -154,9 +154,9 @@ void attend(const Step& step, size_t layer) {
   const int window = weights.kind == LayerKind::kSliding ? config.window : 0;
   const Activations attended = attended_of(step);
   if (shape.num_tiles > 0)
-    step.plan.attend_tiles(step.stream, shape.num_tiles,
-                           {in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks, attended,
-                            work.tile_totals});
+    launch(step, Operation::kAttend, kMinTiledRows, shape.num_tiles,
+           AttendTilesArgs{in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks, attended,
+                           work.tile_totals});
   AttendArgs args{in,
                   work.qkv_parts,
                   step.recipe.num_parts == 2,
@@ -177,8 +177,8 @@ void attend(const Step& step, size_t layer) {
                   work.mailbox_partials};
   const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
   for (; args.first_row < shape.num_single_rows; args.first_row += rows_per_launch)
-    step.plan.attend_rows(step.stream, std::min(rows_per_launch, shape.num_single_rows - args.first_row),
-                          args);
+    launch(step, Operation::kAttend, 1, std::min(rows_per_launch, shape.num_single_rows - args.first_row),
+           args);
 }
 
 // Computes attention's output projection. Stores the residual stream after attention or, if ranks share the
@@ -190,17 +190,19 @@ void project(const Step& step, size_t layer) {
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
-  step.plan.project(step.stream, {attended_of(step), config.num_heads * config.head_dim, x, weights.o,
-                                  weights.o_bias, step.recipe.rows.num_attention_rows,
-                                  step.work.project_parts, step.work.segment_sums, chunks_of(step, layer)});
+  launch(step, Operation::kProject, step.recipe.rows.num_attention_rows,
+         ProjectArgs{attended_of(step), config.num_heads * config.head_dim, x, weights.o, weights.o_bias,
+                     step.recipe.rows.num_attention_rows, step.work.project_parts, step.work.segment_sums,
+                     chunks_of(step, layer)});
 }
 
 void norm_before_experts(const Step& step, size_t layer) {
   if (step.recipe.experts_norm != NormIn::kOwnLaunch) return;
   const Workspace& work = step.work;
-  step.plan.rms_norm(step.stream, {experts_norm(step, layer), step.shape.num_tokens, work.x,
-                                   norm_in_bf16(step, step.recipe.expert_activations),
-                                   norm_in_blocks(step, step.recipe.expert_activations)});
+  launch(step, Operation::kRmsNorm, step.shape.num_tokens,
+         RmsNormArgs{experts_norm(step, layer), step.shape.num_tokens, work.x,
+                     norm_in_bf16(step, step.recipe.expert_activations),
+                     norm_in_blocks(step, step.recipe.expert_activations)});
 }
 
 void route(const Step& step, size_t layer) {
@@ -209,9 +211,10 @@ void route(const Step& step, size_t layer) {
   const Workspace& work = step.work;
   const int T = step.shape.num_tokens, K = config.experts_per_token;
   if (step.recipe.routing == RoutingBy::kSameLaunch)
-    return step.plan.route_and_experts_up(
-        step.stream, {experts_norm(step, layer), weights.router, weights.router_bias, T, K, config.experts(),
-                      work.x, mailbox_of(step, layer), up_of(step, layer), work.gated.data});
+    return launch(step, Operation::kRoute, T,
+                  RouteAndExpertsUpArgs{experts_norm(step, layer), weights.router, weights.router_bias, T, K,
+                                        config.experts(), work.x, mailbox_of(step, layer), up_of(step, layer),
+                                        work.gated.data});
   RouteArgs args{config.hidden,
                  weights.router,
                  weights.router_bias,
@@ -228,28 +231,29 @@ void route(const Step& step, size_t layer) {
     args.norm = experts_norm(step, layer);
     if (step.recipe.stream_after_attention != StreamIn::kX) args.x = work.x;
   }
-  step.plan.route(step.stream, args);
+  launch(step, Operation::kRoute, T, args);
 }
 
 void experts_up(const Step& step, size_t layer) {
   if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() launches experts_up too
   const Config& config = step.model.config;
   const Workspace& work = step.work;
-  step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
-                                     config.experts_per_token, step.recipe.max_groups, up_of(step, layer),
-                                     of_experts(step, work.gated), work.gathered, work.router_logits,
-                                     mailbox_of(step, layer), config.num_experts, config.experts()});
+  launch(step, Operation::kExpertsUp, step.shape.num_tokens,
+         ExpertsUpArgs{of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
+                       config.experts_per_token, step.recipe.max_groups, up_of(step, layer),
+                       of_experts(step, work.gated), work.gathered, work.router_logits,
+                       mailbox_of(step, layer), config.num_experts, config.experts()});
 }
 
 void experts_down(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
-  step.plan.experts_down(
-      step.stream, {of_experts(step, work.gated), groups_of(step), mailbox_of(step, layer), config.experts(),
-                    config.num_experts, step.shape.num_tokens, config.experts_per_token,
-                    step.recipe.max_groups, config.hidden, config.intermediate, weights.down,
-                    weights.down_bias, work.experts_out, work.down_turns});
+  launch(step, Operation::kExpertsDown, step.shape.num_tokens,
+         ExpertsDownArgs{of_experts(step, work.gated), groups_of(step), mailbox_of(step, layer),
+                         config.experts(), config.num_experts, step.shape.num_tokens,
+                         config.experts_per_token, step.recipe.max_groups, config.hidden, config.intermediate,
+                         weights.down, weights.down_bias, work.experts_out, work.down_turns});
 }
 
 Activations attended_of(const Step& step) { return step.work.attended.in(step.recipe.attended_activations); }
@@ -258,8 +262,7 @@ ResidualInput stream_after_attention(const Step& step) {
   ResidualInput r;
   r.x = after_attention(step);
   r.hidden = step.model.config.hidden;
-  if (step.recipe.num_stream_parts == 2)
-    r.x_rest = r.x + static_cast<size_t>(step.shape.num_tokens) * static_cast<size_t>(r.hidden);
+  if (step.recipe.num_stream_parts == 2) r.x_rest = r.x + size_t{1} * step.shape.num_tokens * r.hidden;
   return r;
 }
 
@@ -269,13 +272,13 @@ HalfOutput output_of_half(const Step& step, int half) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   const StepRecipe& recipe = step.recipe;
-  const auto H = static_cast<size_t>(config.hidden), K = static_cast<size_t>(config.experts_per_token);
-  const auto layer = static_cast<size_t>(half / 2);
+  const size_t H = config.hidden, K = config.experts_per_token;
+  const size_t layer = half / 2;
   if (half % 2 == 0)
     return {Operation::kProject,
             {work.project_parts,
              recipe.num_parts,
-             static_cast<size_t>(recipe.rows.num_attention_rows) * H,
+             recipe.rows.num_attention_rows * H,
              H,
              work.x,
              after_attention(step),
@@ -307,21 +310,22 @@ void unembed(const Step& step, int first, int count) {
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
   if (recipe.norm == NormIn::kOwnLaunch)  // computes the norm of only those rows that need logits
-    step.plan.rms_norm(step.stream, {norm, count, nullptr, norm_in_bf16(step, recipe.activations),
-                                     norm_in_blocks(step, recipe.activations), rows});
-  step.plan.unembed(
-      step.stream, {norm, rows, count, step.model.weights.unembedding,
-                    step.model.logits + step.model.weights.first_of_vocab, work.normed.in(recipe.activations),
-                    step.model.config.vocab, work.unembed_deals});
+    launch(step, Operation::kRmsNorm, count,
+           RmsNormArgs{norm, count, nullptr, norm_in_bf16(step, recipe.activations),
+                       norm_in_blocks(step, recipe.activations), rows});
+  launch(step, Operation::kUnembed, count,
+         UnembedArgs{norm, rows, count, step.model.weights.unembedding,
+                     step.model.logits + step.model.weights.first_of_vocab,
+                     work.normed.in(recipe.activations), step.model.config.vocab, work.unembed_deals});
 }
 
 void sample(const Step& step, int first, int count) {
   const InputParts in = parts_of(step.work.input, step.shape);
   const Workspace& work = step.work;
-  step.plan.sample(
-      step.stream, count,
-      {in.sample + first, in.rows, step.model.logits, step.model.config.vocab, step.shape.are_greedy,
-       work.best, work.sample_tickets, work.results + first, work.step, work.exchange, first});
+  launch(step, Operation::kSample, count, count,
+         SampleArgs{in.sample + first, in.rows, step.model.logits, step.model.config.vocab,
+                    step.shape.are_greedy, work.best, work.sample_tickets, work.results + first, work.step,
+                    work.exchange, first});
 }
 
 void keep_drafts(const Step& step) {

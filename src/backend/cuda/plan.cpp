@@ -62,8 +62,7 @@ std::vector<const KernelRow*> rows_for(Operation operation, Format weights, cons
     return row->operation != operation || row->weights != weights || (!is_by_engine && !is_of_every_plan);
   });
   const auto is_replaced = [&](const KernelRow* row) {
-    return row->engine == MatrixEngine::kMma &&
-           std::any_of(candidates.begin(), candidates.end(), [&](const KernelRow* other) {
+    return row->engine == MatrixEngine::kMma && std::ranges::any_of(candidates, [&](const KernelRow* other) {
              const bool is_by_other = other->engine != MatrixEngine::kMma && other->engine == engine;
              return is_by_other && other->takes(row->from_rows);
            });
@@ -75,8 +74,7 @@ std::vector<const KernelRow*> rows_for(Operation operation, Format weights, cons
 }  // namespace
 
 bool is_tried(Operation operation) {
-  return std::find(std::begin(kTriedOperations), std::end(kTriedOperations), operation) !=
-         std::end(kTriedOperations);
+  return std::ranges::find(kTriedOperations, operation) != std::end(kTriedOperations);
 }
 
 bool is_of_experts(Operation operation) {
@@ -104,8 +102,7 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
       else
         refused.emplace_back(row, std::move(refusal));
     }
-    std::sort(chosen_.begin() + static_cast<ptrdiff_t>(first), chosen_.end(),
-              [](const KernelRow* a, const KernelRow* b) { return a->from_rows < b->from_rows; });
+    std::ranges::sort(chosen_.begin() + first, chosen_.end(), {}, &KernelRow::from_rows);
     ptrdiff_t next = 1;  // smallest number of rows for which no kernel is chosen yet
     for (size_t i = first; i < chosen_.size(); ++i) {
       const KernelRow& row = *chosen_[i];
@@ -117,8 +114,8 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
     }
     if (next <= options.max_batch_tokens && !is_optional(operation)) {
       const auto num_rows = static_cast<int>(next);
-      const auto nearest = std::find_if(refused.begin(), refused.end(),
-                                        [&](const auto& entry) { return entry.first->takes(num_rows); });
+      const auto nearest =
+          std::ranges::find_if(refused, [&](const auto& entry) { return entry.first->takes(num_rows); });
       const std::string reason = nearest == refused.end() ? "" : nearest->second;
       throw InputError(
           "{}: the CUDA backend has no kernel for {} in {} on {}, for a step of {} row{}{}{}; try --backend "

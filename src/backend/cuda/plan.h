@@ -1,18 +1,12 @@
 // A model's plan on a GPU: for each operation, the rows of the kernel table that are chosen when the model is
-// loaded. The plan's functions launch an operation's kernel for the step's number of rows. recipe.h says how
-// the kernels of a step fit together.
+// loaded. operations.h launches the kernels; recipe.h says how the kernels of a step fit together.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "backend/cuda/attention/args.h"
-#include "backend/cuda/dense/args.h"
-#include "backend/cuda/experts/args.h"
 #include "backend/cuda/kernel_table.h"
-#include "backend/cuda/route/args.h"
-#include "backend/cuda/sample/args.h"
 #include "backend/tuned_steps.h"
 
 namespace nibble::cuda {
@@ -54,49 +48,7 @@ class Plan {
   std::span<const TunedSteps> tuned_steps() const { return tuned_steps_; }
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
-  void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
-    row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
-  }
-  void rms_norm(Stream stream, const RmsNormArgs& args) const {
-    row(Operation::kRmsNorm, args.num_tokens).launch(on(stream), args);
-  }
-  void qkv(Stream stream, const QkvArgs& args) const {
-    row(Operation::kQkv, args.num_tokens).launch(on(stream), args);
-  }
-  void append(Stream stream, const AppendArgs& args) const {
-    row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
-  }
-  // attend_rows() computes `num_rows` single rows; attend_tiles() computes tiles of rows of one sequence.
-  void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
-    row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
-  }
-  void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args) const {
-    row(Operation::kAttend, kMinTiledRows).launch(on(stream), num_tiles, args);
-  }
-  void project(Stream stream, const ProjectArgs& args) const {
-    row(Operation::kProject, args.num_tokens).launch(on(stream), args);
-  }
-  void route(Stream stream, const RouteArgs& args) const {
-    row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
-  }
-  void route_and_experts_up(Stream stream, const RouteAndExpertsUpArgs& args) const {
-    row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
-  }
-  void experts_up(Stream stream, const ExpertsUpArgs& args) const {
-    row(Operation::kExpertsUp, args.num_tokens).launch(on(stream), args);
-  }
-  void experts_down(Stream stream, const ExpertsDownArgs& args) const {
-    row(Operation::kExpertsDown, args.num_tokens).launch(on(stream), args);
-  }
-  void unembed(Stream stream, const UnembedArgs& args) const {
-    row(Operation::kUnembed, args.num_rows).launch(on(stream), args);
-  }
-  void sample(Stream stream, int num_rows, const SampleArgs& args) const {
-    row(Operation::kSample, num_rows).launch(on(stream), num_rows, args);
-  }
-
  private:
-  LaunchContext on(Stream stream) const { return {stream, target_}; }
   // Returns the number of rows whose entry of the table a step of `num_rows` rows takes. This is `num_rows`,
   // unless `nibble tune` found that the kernel for another number of rows is faster.
   int table_rows(Operation operation, int num_rows) const;

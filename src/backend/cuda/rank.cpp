@@ -38,7 +38,7 @@ void Rank::take(const Batch& batch, Stream stream) {
 int Rank::trial_rows() const { return std::min(max_batch_tokens_, tagged_rows(share_.num_ranks) + 1); }
 
 void Rank::begin_trial(Stream stream) const {
-  std::vector<float> terms(static_cast<size_t>(trial_rows()) * static_cast<size_t>(config_.hidden));
+  std::vector<float> terms(size_t{1} * trial_rows() * config_.hidden);
   const size_t bytes = terms.size() * sizeof(float);
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = trial_term(share_.rank, i);
   check(cudaMemcpyAsync(work_->project_parts, terms.data(), bytes, cudaMemcpyHostToDevice, stream),
@@ -60,7 +60,7 @@ void Rank::run_trial(Turn turn, Stream stream) const {
 
 bool Rank::trial_was_right(Stream stream) const {
   const auto is_right = [&](const float* x, int num_rows) {
-    std::vector<float> sums(static_cast<size_t>(num_rows) * static_cast<size_t>(config_.hidden));
+    std::vector<float> sums(size_t{1} * num_rows * config_.hidden);
     check(cudaMemcpyAsync(sums.data(), x, sums.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
           "testing the links");
     wait_for_stream(stream, "testing the links");

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "backend/cuda/draft/head_drafter.h"
-#include "backend/cuda/forward.h"
+#include "backend/cuda/operations.h"
 #include "backend/cuda/ranks/rank_sum.h"
 #include "backend/cuda/step/step_graph.h"
-#include "backend/cuda/traced_values.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {
@@ -38,37 +37,15 @@ class Rank {
   void connect(std::unique_ptr<RankSum> sum) { sum_ = std::move(sum); }
   RankSum& connection() const { return *sum_; }
 
-  void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
-  int num_halves() const { return cuda::num_halves(model()); }
-  void run_half(int half, Stream stream, const Taps& taps) const { run_half_layer(step(stream), half, taps); }
-  // The next three functions return results of the step's first `num_rows` rows, copied to the host
-  // (traced_values.h).
-  std::vector<float> embedded(int num_rows, Stream stream) const {
-    return residual({.x = work_->x, .hidden = config_.hidden}, num_rows, stream);
-  }
-  std::vector<float> attended(int num_rows, Stream stream) const {
-    return attended_values(step(stream), num_rows);
-  }
-  std::vector<float> residual(const ResidualInput& x, int num_rows, Stream stream) const {
-    return residual_values(step(stream), x, num_rows);
-  }
+  // The step, for the functions of operations.h, forward.h and traced_values.h.
+  Step step(Stream stream) const { return {model(), plan_, recipe_, *work_, shape_, stream}; }
+  LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   // The sum over ranks after each half of a layer (attention, experts) takes num_sums() launches. sum()
   // enqueues launch n.
   int num_sums() const { return SumLaunch::count(shape_.num_tokens); }
   void sum(int half, int n, Turn turn, Stream stream) const {
     sum_->sum(on(stream), output_of_half(step(stream), half), {half, n, shape_.num_tokens}, turn);
   }
-  void unembed(int first, int count, Stream stream) const { cuda::unembed(step(stream), first, count); }
-  void gather_logits(const OutputRange& outputs, Turn turn, Stream stream) const {
-    sum_->gather_logits(on(stream), outputs, turn);
-  }
-  void sample(int first, int count, Stream stream) const { cuda::sample(step(stream), first, count); }
-  void send_tokens(const OutputRange& outputs, Turn turn, Stream stream) const {
-    sum_->send_tokens(on(stream), outputs, turn);
-  }
-  // Moves the keys and values of accepted drafts to the cache slots of their positions. Call it after
-  // enqueuing the sampling of all outputs of the step.
-  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
   // The next three functions test the links between the ranks before the first step. begin_trial() stores
   // known terms. run_trial() sums them over the ranks twice: many rows, then one row. trial_was_right()
@@ -82,8 +59,6 @@ class Rank {
     return {share_.num_ranks > 1, sum_ && sum_->leaves_norms(), share_.has_own_sequences};
   }
   Model model() const { return {config_, weights_, kv_, sum_ ? sum_->logits() : work_->logits}; }
-  Step step(Stream stream) const { return {model(), plan_, recipe_, *work_, shape_, stream}; }
-  LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   int trial_rows() const;
 
   Share share_;

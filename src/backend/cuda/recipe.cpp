@@ -56,8 +56,8 @@ void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;
   const Format format = plan.row(Operation::kAttend, 1).weights;
-  to.ahead_page_bytes = 2 * config.num_kv_heads * kPagePositions *
-                        static_cast<int>(num_bytes(format, static_cast<size_t>(config.head_dim)));
+  to.ahead_page_bytes =
+      2 * config.num_kv_heads * kPagePositions * static_cast<int>(num_bytes(format, config.head_dim));
   to.num_pages_ahead = kBytes / to.ahead_page_bytes / to.rows.num_attention_rows;
 }
 

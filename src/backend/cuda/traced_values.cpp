@@ -37,8 +37,7 @@ std::vector<float> attended_values(const Step& step, int num_rows) {
 
 // Adds the terms in the same order as the kernels that read the stream, so that the sums have the same bits.
 std::vector<float> residual_values(const Step& step, const ResidualInput& x, int num_rows) {
-  const auto hidden = static_cast<size_t>(x.hidden), num_experts = static_cast<size_t>(x.num_experts);
-  const size_t count = static_cast<size_t>(num_rows) * hidden;
+  const size_t hidden = x.hidden, num_experts = x.num_experts, count = num_rows * hidden;
   std::vector<float> values = downloaded<float>(step.stream, x.x, count);
   if (x.x_rest) {
     const std::vector<float> rest = downloaded<float>(step.stream, x.x_rest, count);

@@ -27,10 +27,7 @@ constexpr FamilyRow kFamilyRows[]{
     {Family::kSm121, 121, 121},
 };
 
-const FamilyRow& row_of(Family family) {
-  return *std::find_if(std::begin(kFamilyRows), std::end(kFamilyRows),
-                       [&](const FamilyRow& row) { return row.family == family; });
-}
+const FamilyRow& row_of(Family family) { return *std::ranges::find(kFamilyRows, family, &FamilyRow::family); }
 
 const FamilyRow& row_for(const DeviceProperties& properties) {
   const FamilyRow* nearest = nullptr;

@@ -110,7 +110,7 @@ const DeviceCaps& device_caps() {
   static std::array<DeviceCaps, kMostDevices> caps;
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) device = 0;  // if this fails, query_caps(0) reports the error
-  const auto index = static_cast<size_t>(device);
+  const size_t index = device;
   NIBBLE_CHECK(index < kMostDevices, "GPU number {}", device);
   std::call_once(is_queried[index], [&] { caps[index] = query_caps(device); });
   return caps[index];

@@ -43,7 +43,7 @@ std::vector<Image> parse_images(std::string_view architectures) {
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), image.compute_capability);
     NIBBLE_CHECK(error == std::errc{}, "architecture '{}'", text);
-    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    text.remove_prefix(end - text.data());
     image.is_specific = text.starts_with('a');
     if (image.is_specific) text.remove_prefix(1);
     NIBBLE_CHECK(text.empty() || text == "-real" || text == "-virtual", "'{}' of an architecture", text);

@@ -5,12 +5,11 @@
 namespace nibble::cuda {
 
 void LaunchCounts::raise(const char* kernel, size_t by) {
-  for (Entry& entry : entries_)
-    if (entry.kernel == kernel) {
-      entry.count += by;
-      return;
-    }
-  entries_.push_back({kernel, by});
+  const auto known = std::ranges::find(entries_, kernel, &Entry::kernel);
+  if (known == entries_.end())
+    entries_.push_back({kernel, by});
+  else
+    known->count += by;
 }
 
 void LaunchCounts::add(const LaunchCounts& others) {
@@ -30,8 +29,7 @@ std::vector<KernelLaunches> LaunchCounts::by_kernel() const {
   std::vector<KernelLaunches> kernels;
   kernels.reserve(entries_.size());
   for (const Entry& entry : entries_) {
-    const auto known = std::find_if(kernels.begin(), kernels.end(),
-                                    [&](const KernelLaunches& of) { return of.kernel == entry.kernel; });
+    const auto known = std::ranges::find(kernels, entry.kernel, &KernelLaunches::kernel);
     if (known == kernels.end())
       kernels.push_back({entry.kernel, entry.count});
     else

@@ -10,7 +10,9 @@ namespace nibble::cuda {
 
 class OwnedEvent {
  public:
-  OwnedEvent() { check(cudaEventCreate(&event_), "creating an event"); }
+  explicit OwnedEvent(unsigned flags = cudaEventDefault) {
+    check(cudaEventCreateWithFlags(&event_, flags), "creating an event");
+  }
   OwnedEvent(const OwnedEvent&) = delete;
   OwnedEvent& operator=(const OwnedEvent&) = delete;
   ~OwnedEvent() { cudaEventDestroy(event_); }

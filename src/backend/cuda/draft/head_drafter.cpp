@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <type_traits>
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
+#include "backend/cuda/memory/arena.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/draft_chain.h"
@@ -29,7 +29,12 @@ constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 // Returns the number of floats in a product's result for up to `rows` rows of `width` sums. For up to
 // kFewTokens rows, each sum is stored in two parts.
 size_t parts_of_rows(int rows, int width) {
-  return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
+  return size_t{1} * std::max(rows, 2 * std::min(rows, kFewTokens)) * width;
+}
+
+// Returns a product's result whose sums are stored in two parts.
+ResidualInput in_two_parts(const float* parts, int num_rows, int width) {
+  return {.x = parts, .x_rest = parts + size_t{1} * num_rows * width, .hidden = width};
 }
 
 // Returns the options of the head's KV cache. The cache has the model's number of pages, the spare page
@@ -45,17 +50,12 @@ BackendOptions cache_options(const BackendOptions& options) {
 // Places the head's arrays in memory that begins at `base`, and returns the size of that memory. If `base` is
 // null, only computes the size.
 size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWorkspace& w) {
-  size_t size = 0;
-  const auto take = [&](auto*& pointer, size_t count) {
-    using T = std::remove_reference_t<decltype(*pointer)>;
-    pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
-    size += (count * sizeof(T) + 255) / 256 * 256;
-  };
+  Arena arena(base);
+  const auto take = [&]<typename T>(T*& pointer, size_t count) { pointer = arena.take_array<T>(count); };
   const DraftHeadConfig& head = options.draft_head->config;
   const int slice = std::min(kSliceRows, options.max_batch_tokens),
             kv_width = head.num_kv_heads * head.head_dim, q_width = head.num_heads * head.head_dim;
-  const auto T = static_cast<size_t>(options.max_batch_tokens), S = static_cast<size_t>(slice),
-             H = static_cast<size_t>(head.hidden), I = static_cast<size_t>(head.intermediate);
+  const size_t T = options.max_batch_tokens, S = slice, H = head.hidden, I = head.intermediate;
   constexpr size_t kN{kMaxDraftingRuns}, kDrafts{kMaxDraftsOfHead};
   take(w.taps, T * kNumTaps * H);
   take(w.slots, T);
@@ -67,29 +67,28 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   take(w.chain_input, kN * 2 * H);
   take(w.residual, kN * H);
   take(w.qkv_parts, parts_of_rows(kMaxDraftingRuns, q_width + 2 * kv_width));
-  take(w.attended, kN * static_cast<size_t>(q_width));
+  take(w.attended, kN * q_width);
   take(w.project_parts, parts_of_rows(kMaxDraftingRuns, head.hidden));
   take(w.normed, kN * H);
   take(w.gate_parts, parts_of_rows(kMaxDraftingRuns, 2 * head.intermediate));
   take(w.gated, kN * I);
   take(w.out_parts, parts_of_rows(kMaxDraftingRuns, head.hidden));
-  take(w.logits, kN * static_cast<size_t>(head.draft_vocab));
-  take(w.attend_tickets, kN * static_cast<size_t>(head.num_kv_heads));
+  take(w.logits, kN * head.draft_vocab);
+  take(w.attend_tickets, kN * head.num_kv_heads);
   take(w.starts, kN);
   take(w.results, kDrafts * kN);
   take(w.sample_rows, 2 * kN);
   take(w.row_numbers, kN);
-  take(w.sinks, static_cast<size_t>(head.num_heads));
-  take(w.rope_frequencies, static_cast<size_t>(head.head_dim) / 2);
-  return size;
+  take(w.sinks, head.num_heads);
+  take(w.rope_frequencies, head.head_dim / 2);
+  return arena.size();
 }
 
 // Returns the number of bytes that download() copies: from HeadWorkspace::starts to the end of the results of
 // a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
-  const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
-  return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
-                             reinterpret_cast<const uint8_t*>(work.starts));
+  const auto* end = work.results + size_t{1} * shape.num_drafts * shape.num_chains;
+  return reinterpret_cast<const uint8_t*>(end) - reinterpret_cast<const uint8_t*>(work.starts);
 }
 
 template <typename T>
@@ -129,7 +128,7 @@ HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, cons
   sample_rows.resize(size_t{2} * kMaxDraftingRuns, likeliest);
   put(work_.sample_rows, sample_rows);
   put(work_.row_numbers, row_numbers);
-  put(work_.sinks, std::vector<float>(static_cast<size_t>(head_->config.num_heads), kNoSinkLogit));
+  put(work_.sinks, std::vector<float>(head_->config.num_heads, kNoSinkLogit));
   put(work_.rope_frequencies, rope_frequencies(head_->config).frequencies);
   prepare_head_rows();
 }
@@ -147,16 +146,12 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
   const ProjectArgs args{x.data, x.cols, residual, weights, nullptr, x.num_rows, parts};
-  ResidualInput y;
-  y.x = parts;
-  y.hidden = weights.rows;
   if (x.num_rows > kFewTokens) {
     project_many(on(stream), args);
-    return y;
+    return {.x = parts, .hidden = weights.rows};
   }
   project(on(stream), args);
-  y.x_rest = parts + static_cast<size_t>(x.num_rows) * static_cast<size_t>(weights.rows);
-  return y;
+  return in_two_parts(parts, x.num_rows, weights.rows);
 }
 
 // Computes W norm(x) for the current row of each draft chain, where W is `weights`, and stores the result in
@@ -168,11 +163,7 @@ ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& nor
     return multiply(stream, weights, {work_.normed, num_rows, norm.residual.hidden}, parts);
   }
   qkv(on(stream), {norm, nullptr, weights, nullptr, num_rows, parts});
-  ResidualInput y;
-  y.x = parts;
-  y.x_rest = parts + static_cast<size_t>(num_rows) * static_cast<size_t>(weights.rows);
-  y.hidden = weights.rows;
-  return y;
+  return in_two_parts(parts, num_rows, weights.rows);
 }
 
 DraftInputArgs HeadDrafter::input_args() const {
@@ -193,7 +184,7 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
                              int num_rows) const {
   const DraftHeadConfig& config = head_->config;
   const int num_features = kNumTaps * config.hidden;
-  __nv_bfloat16* taps = work_.taps + static_cast<size_t>(first) * static_cast<size_t>(num_features);
+  __nv_bfloat16* taps = work_.taps + size_t{1} * first * num_features;
   if (config.norm_before_fc)
     norm_taps(on(stream), num_rows, {taps, weights_.features_norm, config.hidden, config.rms_eps});
   DraftInputArgs args = input_args();
@@ -254,10 +245,8 @@ ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, cons
           nullptr,
           nullptr,
           work_.attended});
-  ResidualInput residual;
-  residual.x = work_.residual;
   const ResidualInput r =
-      multiply(stream, weights_.o, {work_.attended, N, q_width}, work_.project_parts, residual);
+      multiply(stream, weights_.o, {work_.attended, N, q_width}, work_.project_parts, {.x = work_.residual});
   const ResidualInput gate_up = norm_and_multiply(stream, {r, weights_.mlp_norm, config.rms_eps},
                                                   weights_.gate_up, N, work_.gate_parts);
   draft_gate(on(stream), N, {gate_up.x, gate_up.x_rest != nullptr, config.intermediate, work_.gated});
@@ -330,10 +319,9 @@ std::vector<Drafts> HeadDrafter::read(const DraftDownload& from) const {
     Drafts& of_run = drafts[from.requests[n].run];
     of_run.first_position = starts[n].position + 2;
     for (int draft = 0; draft < from.requests[n].num_drafts; ++draft) {
-      const SampleResult& chosen = results[static_cast<size_t>(draft) * num_chains + n];
+      const SampleResult& chosen = results[draft * num_chains + n];
       const auto as_draft = [&](int id, float logprob) {
-        return Draft{.token = head_->tokens[static_cast<size_t>(std::max(id, 0))],
-                     .probability = id < 0 ? 0 : std::exp(logprob)};
+        return Draft{.token = head_->tokens[std::max(id, 0)], .probability = id < 0 ? 0 : std::exp(logprob)};
       };
       std::vector<Draft> level{as_draft(chosen.token, chosen.logprob)};
       for (int place = 1; place < std::min(from.requests[n].topk, chosen.num_top); ++place)

@@ -35,14 +35,13 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   const DraftHead& head = *options.draft_head;
   const DraftHeadConfig& config = head.config;
   const HeadWidths w(config);
-  const auto count = [](int extent) { return static_cast<size_t>(extent); };
   const auto take = [&](int rows, int cols) {
     return arena.take_strips(make_strips(layout_of(options.draft_head_format), rows, cols));
   };
   HeadWeights to;
-  if (config.norm_before_fc) to.features_norm = arena.take_array<float>(count(w.features));
+  if (config.norm_before_fc) to.features_norm = arena.take_array<float>(w.features);
   for (float** norm : {&to.token_norm, &to.hidden_norm, &to.mlp_norm, &to.final_norm})
-    *norm = arena.take_array<float>(count(w.hidden));
+    *norm = arena.take_array<float>(w.hidden);
   to.fc = take(w.hidden, w.features);
   to.qkv = take(w.q + 2 * w.kv, w.input);
   to.o = take(w.hidden, w.q);
@@ -50,8 +49,8 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   to.down = take(w.hidden, config.intermediate);
   if (!shares_unembedding(options)) to.unembedding = take(config.draft_vocab, w.hidden);
   if (!head.embedding.is_gone())
-    to.embedding = arena.take_array<__nv_bfloat16>(count(config.vocab) * count(w.hidden));
-  to.tokens = arena.take_array<int>(count(config.draft_vocab));
+    to.embedding = arena.take_array<__nv_bfloat16>(size_t{1} * config.vocab * w.hidden);
+  to.tokens = arena.take_array<int>(config.draft_vocab);
   return to;
 }
 
@@ -59,8 +58,7 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
 // columns of the matrix.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
-  rows.data =
-      strips.data + static_cast<size_t>(first_row / kStripRows) * static_cast<size_t>(strips.strip_bytes);
+  rows.data = strips.data + size_t{1} * (first_row / kStripRows) * strips.strip_bytes;
   return rows;
 }
 

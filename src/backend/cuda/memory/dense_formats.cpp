@@ -15,13 +15,13 @@ bool is_fp8(const Matrix* matrix) { return matrix->format() == Format::kE4m3; }
 // Returns the format of the dense matrices that the option --fp8-layers calls `group`: qkv, o or lm_head.
 Format format_of(std::string_view group, const std::vector<const Matrix*>& matrices, Format requested,
                  std::string_view source) {
-  if (std::none_of(matrices.begin(), matrices.end(), is_fp8)) return requested;
+  if (std::ranges::none_of(matrices, is_fp8)) return requested;
   if (requested == Format::kMxfp4)
     throw InputError(
         "{}: {} is FP8, and the CUDA backend does not convert FP8 to MXFP4: leave {} out of --mxfp4-layers, "
         "or try --backend cpu",
         source, group, group);
-  if (requested == Format::kBf16 && !std::all_of(matrices.begin(), matrices.end(), is_fp8))
+  if (requested == Format::kBf16 && !std::ranges::all_of(matrices, is_fp8))
     throw InputError(
         "{}: {} is FP8 in some matrices and BF16 in others, the CUDA backend needs one format: --fp8-layers "
         "{} converts the others",

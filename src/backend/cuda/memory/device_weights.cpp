@@ -11,7 +11,7 @@ DeviceWeights place(const Config& whole, const Share& share, const DenseFormats&
   const Config config = config_of(whole, share);
   const int hidden = config.hidden, experts = config.experts().count;
   const int q = config.num_heads * config.head_dim, qkv = q + 2 * config.num_kv_heads * config.head_dim;
-  const auto count = [](int a, int b = 1) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
+  const auto count = [](int a, int b = 1) { return size_t{1} * a * b; };
   DeviceWeights weights;
   weights.embedding = arena.take_array<__nv_bfloat16>(count(config.vocab, hidden));
   for (const LayerKind kind : config.layer_kinds) {
@@ -40,11 +40,9 @@ DeviceWeights place(const Config& whole, const Share& share, const DenseFormats&
 }
 
 size_t bytes_of(const Strips& strips) {
-  return strips.matrix_bytes() + (strips.row_scales ? static_cast<size_t>(strips.rows) * sizeof(float) : 0);
+  return strips.matrix_bytes() + (strips.row_scales ? strips.rows * sizeof(float) : 0);
 }
-size_t bytes_of(const Matrix& matrix) {
-  return matrix_bytes(matrix.format(), static_cast<size_t>(matrix.rows), static_cast<size_t>(matrix.cols));
-}
+size_t bytes_of(const Matrix& matrix) { return matrix_bytes(matrix.format(), matrix.rows, matrix.cols); }
 
 void log_conversions(const Weights& weights, const DenseFormats& dense, const DeviceWeights& device) {
   size_t qkv_before = 0, qkv_after = 0, o_before = 0, o_after = 0;
@@ -87,8 +85,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   device.storage = std::move(storage);
 
   const auto report_until = [&, total = device.storage.bytes()](const void* end) {
-    if (report)
-      report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
+    if (report) report(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>(), total);
   };
   report_until(device.embedding);  // reports 0 bytes: pinning the upload buffers comes next and takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);

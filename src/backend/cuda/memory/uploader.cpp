@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPieceBytes{size_t{32} << 20}, kThreadBytes{size_t{1} << 20};
 
-size_t matrix_elements(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+size_t matrix_elements(int rows, int cols) { return size_t{1} * rows * cols; }
 
 size_t peak_resident_bytes() {
   rusage usage{};
@@ -42,15 +42,8 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
       staging_(kStagingBytes),
       largest_scale_(sizeof(int)) {
   check(cudaMemsetAsync(largest_scale_.as<void>(), 0, sizeof(int), stream_), "clearing a number");
-  for (Half& half : halves_) {
-    half.pinned = PinnedBuffer(kPieceBytes);
-    check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "creating an event");
-  }
+  for (Half& half : halves_) half.pinned = PinnedBuffer(kPieceBytes);
   since_ = {};  // restarts the stopwatch after the pinning of buffers, which takes seconds
-}
-
-Uploader::~Uploader() {
-  for (const Half& half : halves_) cudaEventDestroy(half.is_free);
 }
 
 void Uploader::vectors(const Vector& first, int num, const IndexRange& part, float* to) {
@@ -79,12 +72,11 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
       elements && elements->format == Format::kE4m3)
     return fp8(*elements, from.cols, slice, first_row, to);
   const Source source = bf16_of(from, what);
-  const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
+  const size_t row_bytes = from.cols * sizeof(Bf16);
   const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
   for (int row = 0; row < slice.rows.count; row += max_rows) {
     const int count = std::min(max_rows, slice.rows.count - row);
-    bring(source, static_cast<size_t>(slice.rows.first + row) * row_bytes,
-          static_cast<size_t>(count) * row_bytes, staging());
+    bring(source, (slice.rows.first + row) * row_bytes, count * row_bytes, staging());
     const PackBf16Args args{staging_.as<uint16_t>(),  first_row + row, count,           slice.cols.count, to,
                             largest_scale_.as<int>(), from.cols,       slice.cols.first};
     to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
@@ -96,25 +88,25 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
 void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row,
                    const Strips& to) {
   NIBBLE_CHECK(to.layout == Layout::kE4m3, "FP8 weights for another layout");
-  const size_t row_elements = static_cast<size_t>(cols);
+  const size_t row_elements = cols;
   const int max_rows =
       std::max(static_cast<int>(kPieceBytes / (row_elements * sizeof(Bf16))) / kStripRows, 1) * kStripRows;
   std::vector<Bf16> numbers;
   for (int row = 0; row < slice.rows.count; row += max_rows) {
     const int count = std::min(max_rows, slice.rows.count - row), first = slice.rows.first + row;
-    const auto* codes = static_cast<const E4m3*>(from.data) + static_cast<size_t>(first) * row_elements;
-    numbers.resize(static_cast<size_t>(count) * row_elements);
+    const auto* codes = static_cast<const E4m3*>(from.data) + first * row_elements;
+    numbers.resize(count * row_elements);
     pool_.for_each(count, [&](ptrdiff_t item, int) {
-      const size_t begin = static_cast<size_t>(item) * row_elements;
+      const size_t begin = item * row_elements;
       std::transform(codes + begin, codes + begin + row_elements, numbers.begin() + item * cols,
                      [](E4m3 code) { return to_bf16(to_float(code)); });
     });
     float* scales = const_cast<float*>(to.row_scales) + first_row + row;
     const auto copy_scales = [&](const float* values) {
-      const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+      const size_t bytes = count * sizeof(float);
       copy({reinterpret_cast<const std::byte*>(values), bytes, bytes, 1}, reinterpret_cast<uint8_t*>(scales));
     };
-    copy_scales(std::vector<float>(static_cast<size_t>(count), 1.0f).data());
+    copy_scales(std::vector<float>(count, 1.0f).data());
     const size_t bytes = numbers.size() * sizeof(Bf16);
     copy({reinterpret_cast<const std::byte*>(numbers.data()), bytes, bytes, 1}, staging());
     pack_codes(stream_, {staging_.as<uint16_t>(), first_row + row, count, slice.cols.count, to,
@@ -134,7 +126,7 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
   NIBBLE_CHECK(max_experts > 0, "an expert of {} bytes", code_bytes);
   for (int expert = 0; expert < which.count; expert += max_experts) {
     const int count = std::min(max_experts, which.count - expert);
-    uint8_t* scales = staging() + static_cast<size_t>(count) * code_bytes;
+    uint8_t* scales = staging() + count * code_bytes;
     PackMxfp4Args args{staging(),
                        scales,
                        count,
@@ -142,10 +134,10 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
                        slice.cols.count,
                        order,
                        to,
-                       const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes(),
+                       const_cast<uint8_t*>(to.data) + expert * to.matrix_bytes(),
                        largest_scale_.as<int>()};
-    const auto first_of = [&](size_t bytes) { return static_cast<size_t>(which.first + expert) * bytes; };
-    const auto all_of = [&](size_t bytes) { return static_cast<size_t>(count) * bytes; };
+    const auto first_of = [&](size_t bytes) { return (which.first + expert) * bytes; };
+    const auto all_of = [&](size_t bytes) { return count * bytes; };
     // Synthetic experts are generated whole, and then only the slice is packed.
     if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
       generate_on_device(recipe->data, first_of(code_bytes), all_of(code_bytes), staging());

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/memory/pack.h"
 #include "core/files/mapped_file.h"
 #include "core/system/clock.h"
@@ -29,9 +30,6 @@ class Uploader {
   // `source` names the weights in messages. Pages of `dropped_files` are dropped from the page cache once
   // their content is copied.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
-  Uploader(const Uploader&) = delete;
-  Uploader& operator=(const Uploader&) = delete;
-  ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
   // Copies the elements `part` of each of `num` vectors, which are contiguous in memory. `first`: the first
@@ -60,7 +58,7 @@ class Uploader {
   };
   struct Half {
     PinnedBuffer pinned;
-    cudaEvent_t is_free{nullptr};
+    OwnedEvent is_free{cudaEventDisableTiming};
   };
 
   uint8_t* staging() const { return staging_.as<uint8_t>(); }

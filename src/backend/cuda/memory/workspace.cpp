@@ -47,9 +47,9 @@ class WorkspacePlacer {
         image_rows_(whole_eights(options.max_batch_tokens)),
         image_pairs_(whole_eights(options.max_batch_tokens * config.experts_per_token) +
                      8 * groups_.num_groups),
-        num_rows_(static_cast<size_t>(options.max_batch_tokens)),
-        num_pairs_(num_rows_ * static_cast<size_t>(config.experts_per_token)),
-        hidden_(static_cast<size_t>(config.hidden)),
+        num_rows_(options.max_batch_tokens),
+        num_pairs_(num_rows_ * config.experts_per_token),
+        hidden_(config.hidden),
         arena_(base) {}
 
   size_t place(Workspace& w) {
@@ -68,7 +68,7 @@ class WorkspacePlacer {
   void place_attention(Workspace& w) {
     const int heads = config_.num_heads + 2 * config_.num_kv_heads;
     take(w.x, num_rows_ * hidden_);
-    take(w.qkv_parts, std::max(2 * num_rows_ * static_cast<size_t>(heads) * head_dim(),
+    take(w.qkv_parts, std::max(2 * num_rows_ * heads * config_.head_dim,
                                image_bytes(image_pairs_, config_.hidden) / sizeof(float)));
     w.gathered = Activations::image(reinterpret_cast<__nv_bfloat16*>(w.qkv_parts), image_pairs_);
     take_room(w.attended, num_rows_, image_rows_, config_.num_heads * config_.head_dim);
@@ -77,8 +77,8 @@ class WorkspacePlacer {
   }
 
   void place_routing(Workspace& w) {
-    const auto num_groups = static_cast<size_t>(groups_.num_groups);
-    take(w.router_logits, num_rows_ * static_cast<size_t>(config_.num_experts));
+    const size_t num_groups = groups_.num_groups;
+    take(w.router_logits, num_rows_ * config_.num_experts);
     take(w.pair_weights, num_pairs_);
     take(w.chosen, num_pairs_);
     take(w.rank, num_pairs_);
@@ -86,7 +86,7 @@ class WorkspacePlacer {
     take(w.group_expert, num_groups);
     take(w.group_pairs_count, num_groups);
     take(w.group_image_row, num_groups);
-    take(w.group_pairs, static_cast<size_t>(groups_.num_pairs));
+    take(w.group_pairs, groups_.num_pairs);
   }
 
   void place_experts(Workspace& w) {
@@ -100,8 +100,8 @@ class WorkspacePlacer {
 
   void place_outputs(Workspace& w) {
     const int output_rows = std::clamp(options_.max_batch_tokens, kDownloadedRows, kOutputRows);
-    take(w.logits, static_cast<size_t>(output_rows) * static_cast<size_t>(config_.vocab));
-    take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
+    take(w.logits, size_t{1} * output_rows * config_.vocab);
+    take(w.best, size_t{kOutputRows} * kBestCtas);
     take(w.results, num_rows_);
   }
 
@@ -125,12 +125,12 @@ class WorkspacePlacer {
     take(w.down_turns, kMaxExpertsPerToken);
     take(w.sample_tickets, kOutputRows);
     take(w.unembed_deals, 1 + kMostDeals);
-    take(w.attend_tickets, num_rows_ * static_cast<size_t>(config_.num_kv_heads));
+    take(w.attend_tickets, num_rows_ * config_.num_kv_heads);
   }
 
   void place_mailboxes(Workspace& w) {
     w.mailbox_partials = attend_mailbox_partials(config_.num_kv_heads, config_.max_context);
-    take(w.attend_mailbox, static_cast<size_t>(w.mailbox_partials) * size_t{kPartialFloats});
+    take(w.attend_mailbox, size_t{kPartialFloats} * w.mailbox_partials);
     take(w.tile_totals, size_t{kMostTileCtas} * size_t{kTileTotals});
     take(w.routing_sums, num_segment_sums(router_strips(config_), kOwnNorms));
     take(w.routing_experts, kMatchedPairs);
@@ -138,11 +138,9 @@ class WorkspacePlacer {
 
   void place_inputs(Workspace& w) {
     take(w.step, 1);
-    take(w.rope_frequencies, head_dim() / 2);
+    take(w.rope_frequencies, config_.head_dim / 2);
     take(w.input, max_input_bytes(options_));
   }
-
-  size_t head_dim() const { return static_cast<size_t>(config_.head_dim); }
 
   template <typename T>
   void take(T*& pointer, size_t count) {
@@ -152,14 +150,13 @@ class WorkspacePlacer {
   // whichever is larger.
   void take_room(ActivationRoom& room, size_t count, int rows_of_image, int cols) {
     room.image_rows = rows_of_image;
-    take(room.data,
-         std::max(count * static_cast<size_t>(cols), image_bytes(rows_of_image, cols) / sizeof *room.data));
+    take(room.data, std::max(count * cols, image_bytes(rows_of_image, cols) / sizeof *room.data));
   }
   void take_blocks(BlockRows& rows, size_t count, int cols) {
     rows.format = *prompt_activations_;
     rows.cols = cols;
     take(rows.codes, count * row_bytes(rows));
-    take(rows.scales, count * static_cast<size_t>(num_tiles(rows)));
+    take(rows.scales, count * num_tiles(rows));
   }
 
   const Config& config_;
@@ -174,15 +171,8 @@ class WorkspacePlacer {
 }  // namespace
 
 Activations ActivationRoom::in(ActivationLayout layout) const {
-  switch (layout) {
-    case ActivationLayout::kImage:
-      return Activations::image(data, image_rows);
-    case ActivationLayout::kBlocks:
-      return Activations(blocks);
-    case ActivationLayout::kRows:
-      break;
-  }
-  return data;
+  if (layout == ActivationLayout::kImage) return Activations::image(data, image_rows);
+  return layout == ActivationLayout::kBlocks ? Activations(blocks) : Activations(data);
 }
 
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
@@ -197,11 +187,10 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
   WorkspacePlacer(config, options, own, rows, bytes_.as<uint8_t>()).place(work_);
   for (int turn : {0, 1}) {
     inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options));
-    outputs_[turn] =
-        PinnedBuffer(sizeof(StepOutput) + static_cast<size_t>(options.max_batch_tokens) * sizeof(RowOutput));
+    outputs_[turn] = PinnedBuffer(sizeof(StepOutput) + options.max_batch_tokens * sizeof(RowOutput));
     work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
     work_.exchange.outputs[turn] = outputs_[turn].as<StepOutput>();
-    kept_[turn] = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int32_t));
+    kept_[turn] = PinnedBuffer(options.max_batch_tokens * sizeof(int32_t));
     work_.exchange.kept[turn] = kept_[turn].as<int32_t>();
   }
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
@@ -216,15 +205,14 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
 namespace {
 
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options) {
-  return size_t{2} * static_cast<size_t>(kSparePages + options.num_pages) *
-         static_cast<size_t>(config.num_kv_heads) * kPagePositions *
-         num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
+  return size_t{2} * (kSparePages + options.num_pages) * config.num_kv_heads * kPagePositions *
+         num_bytes(options.kv_format, config.head_dim);
 }
 
 }  // namespace
 
 size_t kv_bytes(const Config& config, const BackendOptions& options) {
-  return static_cast<size_t>(num_page_layers(config)) * kv_layer_bytes(config, options);
+  return num_page_layers(config) * kv_layer_bytes(config, options);
 }
 
 KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream stream)
@@ -233,9 +221,8 @@ KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream
   const KvFormat format = options.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16;
   const std::vector<int> page_layer = page_layers(config);
   for (size_t i = 0; i < page_layer.size(); ++i)
-    layers_.push_back(
-        {bytes_.as<uint8_t>() + static_cast<size_t>(page_layer[i]) * kv_layer_bytes(config, options),
-         config.layer_kinds[i] == LayerKind::kSliding, format});
+    layers_.push_back({bytes_.as<uint8_t>() + page_layer[i] * kv_layer_bytes(config, options),
+                       config.layer_kinds[i] == LayerKind::kSliding, format});
   check(cudaMemcpyAsync(table_.as<void>(), layers_.data(), table_.bytes(), cudaMemcpyHostToDevice, stream),
         "copying the layers' addresses of pages");
   wait_for_stream(stream, "copying the layers' addresses of pages");

@@ -31,15 +31,8 @@ struct Reached {
 
 // Returns how many columns of activations (k of the mma) one block-scaled instruction multiplies.
 double columns_per_product(BlockFormat format) {
-  switch (format) {
-    case BlockFormat::kMxfp8x2:
-      return 16;  // 32 columns take two instructions, because each number has two terms
-    case BlockFormat::kMxfp8:
-      return 32;
-    case BlockFormat::kMxfp4:
-      break;
-  }
-  return 64;
+  if (format == BlockFormat::kMxfp8x2) return 16;  // 32 columns take two instructions: numbers have two terms
+  return format == BlockFormat::kMxfp8 ? 32 : 64;
 }
 
 Reached reached_by(const ChipSpeeds& chip, const Target& target,
@@ -188,7 +181,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
 
 PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> sum_seconds) {
   const ChipLink known = known_link(gpu);
-  const auto* const found = std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), num_gpus);
+  const auto* const found = std::ranges::find(kCountsOfLinks, num_gpus);
   if (known.bandwidth == 0 || found == std::end(kCountsOfLinks))
     throw InputError("--count {}: the link between that number of {} is unknown", num_gpus,
                      known_gpu(gpu).name);

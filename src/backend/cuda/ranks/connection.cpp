@@ -34,8 +34,8 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
     throw InputError("--tensor-parallel-size {}: {}, and NCCL, which does not need that, is missing: {}",
                      own.num_ranks(), no_access, error.what());
   }
-  std::sort(devices.begin(), devices.end());
-  if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
+  std::ranges::sort(devices);
+  if (std::ranges::adjacent_find(devices) != devices.end())
     throw InputError("--gpus {}: NCCL accepts each GPU only once", fmt::join(own.gpus, ","));
   log::info("{}NCCL {} sums over ranks", no_access.empty() ? "" : no_access + ": ",
             connection.nccl->version());
@@ -73,7 +73,7 @@ Sums connect_by_writes(const Connection& connection, const Config& config, int m
       if (ranks[n].card != card) continue;
       auto sum = std::make_unique<PeerSum>(config, static_cast<int>(num_ranks), max_batch_tokens,
                                            *ranks[n].work, ranks[n].stream);
-      all[static_cast<size_t>(ranks[n].rank)] = sum.get();
+      all[ranks[n].rank] = sum.get();
       sums[n] = std::move(sum);
       wait_for_stream(ranks[n].stream, "running the model");
     }

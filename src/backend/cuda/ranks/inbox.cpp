@@ -13,10 +13,8 @@ namespace {
 int rounded_up(int count, int size) { return (count + size - 1) / size; }
 
 Inbox place_inbox(const Config& config, int num_ranks, int max_batch_tokens, Arena& arena) {
-  const auto senders = static_cast<size_t>(num_ranks), hidden = static_cast<size_t>(config.hidden),
-             words = static_cast<size_t>(tagged_rows(num_ranks)),
-             rows = static_cast<size_t>(std::min(max_batch_tokens, kSumRows)),
-             owned = static_cast<size_t>(own_room(num_ranks, max_batch_tokens));
+  const size_t senders = num_ranks, hidden = config.hidden, words = tagged_rows(num_ranks),
+               rows = std::min(max_batch_tokens, kSumRows), owned = own_room(num_ranks, max_batch_tokens);
   Inbox inbox;
   inbox.words = arena.take_array<uint64_t>(kInboxSlots * senders * words * hidden);
   inbox.terms = arena.take_array<float>(senders * owned * hidden);

@@ -81,7 +81,7 @@ GroupId Nccl::new_group() const {
 void Nccl::check(int result, const char* what, NcclComm* comm) const {
   if (result == kSuccess || result == kInProgress) return;
   std::string detail = get_last_error ? get_last_error(comm) : "";
-  std::replace(detail.begin(), detail.end(), '\n', ' ');
+  std::ranges::replace(detail, '\n', ' ');
   throw InputError("NCCL {}: {}: {}{}{}", version_, what, get_error_string(result),
                    detail.empty() ? "" : ": ", detail);
 }

@@ -14,12 +14,12 @@ static_assert(kMaxTop == kMaxLogprobs);
 Adjustment& SampleRows::at(TokenId token) {
   NIBBLE_CHECK(token >= 0 && static_cast<size_t>(token) < index_.size(), "token {} of {}", token,
                index_.size());
-  int& index = index_[static_cast<size_t>(token)];
+  int& index = index_[token];
   if (index < 0) {
     index = static_cast<int>(adjustments_.size());
     adjustments_.push_back({token, 0, -1, 0});
   }
-  return adjustments_[static_cast<size_t>(index)];
+  return adjustments_[index];
 }
 
 namespace {
@@ -41,8 +41,7 @@ void SampleRows::add_adjustments(const OutputRow& output) {
       count = std::max(count, 0) + 1;
     }
   }
-  for (size_t i = first; i < adjustments_.size(); ++i)
-    index_[static_cast<size_t>(adjustments_[i].token)] = -1;
+  for (size_t i = first; i < adjustments_.size(); ++i) index_[adjustments_[i].token] = -1;
 }
 
 void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalIndex follows) {
@@ -81,45 +80,41 @@ void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalI
                  row.num_logprobs < 0 && !output.mask;
 }
 
+void SampleRows::Room::make(size_t bytes) {
+  std::swap(pinned, last_pinned);
+  if (pinned.bytes() < bytes) pinned = PinnedBuffer(2 * bytes);
+  if (device.bytes() >= bytes) return;
+  outgrown = std::move(device);
+  device = DeviceBuffer(2 * bytes);
+}
+
 void SampleRows::upload(Stream stream) {
-  const size_t all_masks = masks_.size() * mask_bytes();
-  if (device_masks_.bytes() < all_masks) {
-    outgrown_masks_ = std::move(device_masks_);
-    device_masks_ = DeviceBuffer(2 * all_masks);
-  }
   // Buffers of masks are allocated here instead of in upload_masks(): by then, other GPUs may already wait
   // for this GPU, and an allocation, which waits for the other GPUs, would cause a deadlock.
-  if (all_masks > 0) {
-    std::swap(pinned_masks_, last_pinned_masks_);
-    if (pinned_masks_.bytes() < all_masks) pinned_masks_ = PinnedBuffer(2 * all_masks);
-  }
+  if (!masks_.empty()) mask_room_.make(masks_.size() * mask_bytes());
   for (size_t i = 0; i < masks_.size(); ++i)
-    masks_[i].row->mask = device_masks_.as<uint32_t>() + i * mask_words(static_cast<int>(index_.size()));
+    masks_[i].row->mask = mask_room_.device.as<uint32_t>() + i * mask_words(static_cast<int>(index_.size()));
   if (adjustments_.empty()) return;
   const size_t bytes = adjustments_.size() * sizeof(Adjustment);
-  std::swap(pinned_, last_pinned_);
-  if (pinned_.bytes() < bytes) pinned_ = PinnedBuffer(2 * bytes);
-  if (device_.bytes() < bytes) {
-    outgrown_ = std::move(device_);
-    device_ = DeviceBuffer(2 * bytes);
-  }
-  auto* next = device_.as<Adjustment>();
+  adjustment_room_.make(bytes);
+  auto* next = adjustment_room_.device.as<Adjustment>();
   for (SampleRow* row = rows_; row != next_; ++row) {
     row->adjustments = next;
     next += row->num_adjustments + (row->follows >= 0);
   }
-  std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
-  check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),
+  std::memcpy(adjustment_room_.pinned.as<void>(), adjustments_.data(), bytes);
+  check(cudaMemcpyAsync(adjustment_room_.device.as<void>(), adjustment_room_.pinned.as<void>(), bytes,
+                        cudaMemcpyHostToDevice, stream),
         "copying biases and penalties");
 }
 
 void SampleRows::upload_masks(Stream stream) {
   if (masks_.empty()) return;
   const size_t num_words = mask_words(static_cast<int>(index_.size()));
-  auto* const words = pinned_masks_.as<uint32_t>();
+  auto* const words = mask_room_.pinned.as<uint32_t>();
   for (size_t i = 0; i < masks_.size(); ++i) masks_[i].source->fill({words + i * num_words, num_words});
-  check(cudaMemcpyAsync(device_masks_.as<void>(), words, masks_.size() * mask_bytes(), cudaMemcpyHostToDevice,
-                        stream),
+  check(cudaMemcpyAsync(mask_room_.device.as<void>(), words, masks_.size() * mask_bytes(),
+                        cudaMemcpyHostToDevice, stream),
         "copying masks");
 }
 

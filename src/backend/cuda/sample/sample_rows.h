@@ -52,11 +52,16 @@ class SampleRows {
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  // Pinned buffers exist twice, because the previous step's copy from one of them may not have started yet.
-  PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
-  DeviceBuffer device_, device_masks_;
-  // Buffers that larger buffers have replaced. The previous step may still read the old ones.
-  DeviceBuffer outgrown_, outgrown_masks_;
+  // Buffers for a copy to the device.
+  struct Room {
+    // Pinned buffers exist twice, because the previous step's copy from one of them may not have started yet.
+    PinnedBuffer pinned, last_pinned;
+    DeviceBuffer device;
+    DeviceBuffer outgrown;  // replaced by a larger buffer; the previous step may still read it
+
+    void make(size_t bytes);  // makes room for the next copy
+  };
+  Room adjustment_room_, mask_room_;
 };
 
 SampledToken to_sampled(const SampleResult& result);

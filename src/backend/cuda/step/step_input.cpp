@@ -24,20 +24,18 @@ constexpr size_t kPathSlots{64};
 // Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
 // page ids, because they are in the same array.
 size_t max_page_ids(const BackendOptions& options) {
-  return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
-         (options.draft_head ? kMaxDraftingRuns : 0) +
-         kPathSlots * static_cast<size_t>(options.max_batch_tokens);
+  return size_t{kSparePages} + std::max(options.num_pages, options.max_table_pages) +
+         (options.draft_head ? kMaxDraftingRuns : 0) + kPathSlots * options.max_batch_tokens;
 }
 
 struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;
 
-  const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
+  const PlaceInRun& of(int row) const { return places[row]; }
   // Returns whether a row's path is the previous row's path plus the row's own slot.
   bool goes_on(int row) const {
-    return row > 0 && parent_of(run->drafted.parents, static_cast<size_t>(row)) == row - 1 &&
-           !of(row - 1).path.empty();
+    return row > 0 && parent_of(run->drafted.parents, row) == row - 1 && !of(row - 1).path.empty();
   }
   size_t num_path_slots() const {
     size_t sum = 0;
@@ -52,7 +50,7 @@ struct PlacedTree {
       const auto& [position, path] = of(i);
       const int row = first_row + i;
       in.rows[row].position = position;
-      in.parents[row] = run->drafted.parents[static_cast<size_t>(i)];
+      in.parents[row] = run->drafted.parents[i];
       if (path.empty()) continue;
       if (goes_on(i)) {
         in.paths[row] = in.paths[row - 1];
@@ -134,8 +132,8 @@ DraftRun padding_run(int first_row, int num_rows, int first_output) {
 // none.
 RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
   if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
-  const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
-                                     : TokenInput::of(run.tokens[static_cast<size_t>(i)]);
+  const TokenInput token =
+      run.ahead ? TokenInput::of_output_row(run.ahead->output_row) : TokenInput::of(run.tokens[i]);
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
@@ -181,7 +179,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
-  const size_t bytes = static_cast<size_t>(options.max_batch_tokens) *
+  const size_t bytes = options.max_batch_tokens *
                            (2 * sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + 3 * sizeof(int) +
                             sizeof(DraftRun) + 2 * sizeof(int32_t) + sizeof(RowPath)) +
                        max_page_ids(options) * sizeof(uint32_t);
@@ -310,7 +308,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const int first_row = std::exchange(next_row, next_row + num_rows);
     int last_chain = -1;
     if (continues_chain(run)) {
-      last_chain = last_chains.at(static_cast<size_t>(run.ahead->output_row));
+      last_chain = last_chains.at(run.ahead->output_row);
       NIBBLE_CHECK(last_chain >= 0 && !shape.have_trees, "no draft chain begins at output row {}",
                    run.ahead->output_row);
     }

@@ -19,7 +19,7 @@ StepKernels kernels_of(const Plan& plan, int num_rows) {
 }
 
 bool are_same(const StepKernels& a, const StepKernels& b) {
-  return std::all_of(std::begin(kTriedOperations), std::end(kTriedOperations), [&](Operation operation) {
+  return std::ranges::all_of(kTriedOperations, [&](Operation operation) {
     return kernel_of(a.find(operation)) == kernel_of(b.find(operation));
   });
 }
@@ -33,7 +33,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   for (const int begin : begins) {
     StepKernels kernels = kernels_of(plan, begin);
     kernels.may_be_chosen = may_be_chosen;
-    if (std::none_of(all.begin(), all.end(), [&](const auto& other) { return are_same(other, kernels); }))
+    if (std::ranges::none_of(all, [&](const auto& other) { return are_same(other, kernels); }))
       all.push_back(std::move(kernels));
   }
 }
@@ -85,8 +85,7 @@ int boundary_of(const Plan& plan, Operation operation, int last, int next) {
 }  // namespace
 
 const KernelRow* StepKernels::find(Operation operation) const {
-  const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
+  const auto found = std::ranges::find(rows, operation, &KernelRow::operation);
   return found == rows.end() ? nullptr : &*found;
 }
 
@@ -152,8 +151,7 @@ std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
   std::vector<TunedSteps> tuned;
   for (size_t i = 0; i < choices.size(); ++i) {
     const auto [num_rows, attention, experts] = choices[i];
-    const auto of_table = std::find_if(now.begin(), now.end(),
-                                       [&](const StepChoice& other) { return other.num_rows == num_rows; });
+    const auto of_table = std::ranges::find(now, num_rows, &StepChoice::num_rows);
     if (of_table == now.end() || (of_table->attention == attention && of_table->experts == experts)) continue;
     const int next = i + 1 < choices.size() ? choices[i + 1].num_rows : num_rows + 1;
     const int most = std::min(candidates[attention].most_rows(), candidates[experts].most_rows());

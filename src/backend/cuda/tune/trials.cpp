@@ -35,7 +35,7 @@ constexpr int kTrialWarmups{2};
 
 Config with_few_layers(Config config) {
   config.num_layers = std::min(config.num_layers, kTrialLayers);
-  config.layer_kinds.resize(static_cast<size_t>(config.num_layers));
+  config.layer_kinds.resize(config.num_layers);
   return config;
 }
 

@@ -107,17 +107,17 @@ std::vector<AttendCase> attend_cases() {
 // Returns q, k and v in two parts, as qkv() stores them, with queries multiplied by c.sharpness. The second
 // parts are zero in every second row or, if has_rest is false, in all rows.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
-  const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
+  const size_t width = c.width(), count = c.num_tokens() * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (i % width < static_cast<size_t>(c.num_heads) * kHeadDim) parts[i] *= c.sharpness;
+    if (i % width < size_t{kHeadDim} * c.num_heads) parts[i] *= c.sharpness;
     if (i >= count && (!has_rest || i / width % 2)) parts[i] = 0;
   }
   return parts;
 }
 
 std::vector<float> make_sinks(const AttendCase& c) {
-  auto sinks = random_floats(Values::kTypical, c.seed + 901, static_cast<size_t>(c.num_heads));
+  auto sinks = random_floats(Values::kTypical, c.seed + 901, c.num_heads);
   for (float& sink : sinks) sink += c.sink;
   return sinks;
 }
@@ -169,41 +169,18 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
         }
       }
   for (size_t i = 0; i < before.size(); ++i)
-    if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
+    if (!is_own[i]) comparison.equal("rest of the cache", 0, i, after[i], before[i]);
 }
 
 // Every second case stores results in an image. Returns the image's number of rows; 0: plain rows.
 int image_rows_of(const AttendCase& c) { return c.seed / 1000 % 2 == 1 ? whole_eights(c.num_tokens()) : 0; }
 size_t attended_elements(const AttendCase& c) {
   const int width = c.num_heads * kHeadDim;
-  return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
-                          : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
+  return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2 : size_t{1} * c.num_tokens() * width;
 }
 // Returns where append() stores element i of a row's queries. A head's elements are contiguous.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
-  return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
-         static_cast<size_t>(i % kHeadDim);
-}
-
-void check_append_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  Step step(c);
-  step.cache.upload();
-  const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
-  const DeviceArray<uint16_t> queries(attended_elements(c));
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
-                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
-                            rows_or_image(bf16(queries), image_rows_of(c))});
-  wait_for_stream(subject.stream(), "checking append");
-  check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
-  const auto actual = queries.read(comparison, "queries");
-  for (size_t row = 0; row < step.cache.rows().size(); ++row)
-    for (size_t i = 0; i < width; ++i) {
-      const Rounded& expected = step.truth.query(row, 0)[i];
-      comparison.near_bf16({"query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i)},
-                           actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
-                           expected.error);
-    }
+  return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) + i % kHeadDim;
 }
 
 // Returns the number of chunks of the case's longest row, rounded up to a power of two.
@@ -225,7 +202,7 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);
   const std::vector<Attended> expected = attended(step.c, step.cache, step.truth, sinks);
-  const auto width = static_cast<size_t>(step.c.num_heads) * kHeadDim;
+  const size_t width = step.c.num_heads * kHeadDim;
   for (size_t at = 0; at < expected.size(); ++at)
     comparison.near_bf16({"out", static_cast<ptrdiff_t>(at / width), static_cast<ptrdiff_t>(at % width)},
                          actual[at], expected[at].value, expected[at].bound);
@@ -234,33 +211,53 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
 std::vector<uint16_t> read_attended(Comparison& comparison, const AttendCase& c,
                                     const DeviceArray<uint16_t>& attended) {
   const std::vector<uint16_t> bits = attended.read(comparison, "out");
-  return image_rows_of(c) ? from_image(bits, c.num_tokens(), c.num_heads * kHeadDim) : bits;
+  return image_rows_of(c) ? from_image(bits, c.num_heads * kHeadDim, numbers_below(c.num_tokens())) : bits;
 }
 
-void check_attend_rows_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+}  // namespace
+
+void check_append(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+  Step step(c);
+  step.cache.upload();
+  const size_t width = c.num_heads * kHeadDim;
+  const DeviceArray<uint16_t> queries(attended_elements(c));
+  subject.run("checking append",
+              AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
+                         c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
+                         rows_or_image(bf16(queries), image_rows_of(c))});
+  check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
+  const auto actual = queries.read(comparison, "queries");
+  for (size_t row = 0; row < step.cache.rows().size(); ++row)
+    for (size_t i = 0; i < width; ++i) {
+      const Rounded& expected = step.truth.query(row, 0)[i];
+      comparison.near_bf16({"query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i)},
+                           actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
+                           expected.error);
+    }
+}
+
+void check_attend_rows(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
   if (!c.writes_kv()) step.truth.put_into(step.cache);  // in a step, append() does this before attend()
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
-  const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
-  const DeviceArray<float> device_sinks(sinks),
-      partials(launch_heads * static_cast<size_t>(max_chunks) * kPartialFloats);
+  const size_t launch_heads = size_t{1} * rows_per_launch * c.num_kv_heads;
+  const DeviceArray<float> device_sinks(sinks), partials(launch_heads * max_chunks * kPartialFloats);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(launch_heads, 0));
   const auto num_partials = static_cast<int>(launch_heads) * max_chunks;
-  const DeviceArray<float> mailbox(
-      std::vector<float>(static_cast<size_t>(num_partials) * size_t{kPartialFloats}, 0));
+  const DeviceArray<float> mailbox(std::vector<float>(size_t{kPartialFloats} * num_partials, 0));
   const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c)),
       out_of_crowd(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
   const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials, const Subject& on) {
     for (int row = 0; row < T; row += rows_per_launch)
-      on.launch(std::min(rows_per_launch, T - row),
-                AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
-                           c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                           c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
-                           rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
+      on.row.launch(on.gpu, std::min(rows_per_launch, T - row),
+                    AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                               c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                               c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
+                               rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
     wait_for_stream(subject.stream(), "checking attend_rows");
   };
   attend(out, num_partials, subject);
@@ -280,12 +277,12 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
                               of_crowd = read_attended(comparison, c, out_of_crowd);
   check_attended(comparison, step, sinks, actual);
   for (size_t at = 0; at < actual.size(); ++at) {
-    comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
-    comparison.equal("bits of a crowd", 0, static_cast<ptrdiff_t>(at), of_crowd[at], actual[at]);
+    comparison.equal("bits without a mailbox", 0, at, of_last[at], actual[at]);
+    comparison.equal("bits of a crowd", 0, at, of_crowd[at], actual[at]);
   }
 }
 
-void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+void check_attend_tiles(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   if (c.has_trees()) return;  // attend_tiles() never gets rows of draft trees (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
@@ -310,65 +307,48 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
   const int num_tiles = static_cast<int>(tiles.size()) * c.num_kv_heads,
             all = subject.gpu.target.num_multiprocessors,
             most_sharing = std::max(num_tiles > all ? all : 0, kFew[1]);
-  const DeviceArray<float> mailbox(
-      std::vector<float>(static_cast<size_t>(most_sharing) * size_t{kTileTotals}, 0));
-  const auto launch = [&](const KernelRow& row, int num_multiprocessors) {
+  const DeviceArray<float> mailbox(std::vector<float>(size_t{kTileTotals} * most_sharing, 0));
+  const auto run = [&](const KernelRow& row, int num_multiprocessors) {
     const DeviceArray<uint16_t> attended(queries);
-    check(cudaDeviceSynchronize(), "preparing a check");
-    LaunchContext gpu = subject.gpu;
-    gpu.target.num_multiprocessors = num_multiprocessors;
-    row.launch(
-        gpu, static_cast<int>(tiles.size()),
+    Subject on{row, subject.gpu};
+    on.gpu.target.num_multiprocessors = num_multiprocessors;
+    on.run(
+        "checking attention in tiles", static_cast<int>(tiles.size()),
         AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
                         rows_or_image(bf16(attended), image_rows_of(c)), mailbox.data()});
-    wait_for_stream(subject.stream(), "checking attention in tiles");
     return read_attended(comparison, c, attended);
   };
-  const auto actual = launch(subject.row, all);
+  const auto actual = run(subject.row, all);
   check_attended(comparison, step, sinks, actual);
   if (const KernelRow* row = row_by_mma(subject.row)) {
     const auto compare = [&](const char* name, const std::vector<uint16_t>& other) {
       compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
     };
-    compare("bits of attended", launch(*row, all));
+    compare("bits of attended", run(*row, all));
     // With fewer CTAs than tiles, several CTAs share a tile and exchange partial results.
     for (const int few : kFew)
-      if (num_tiles > few) compare("bits of shared tiles", launch(subject.row, few));
+      if (num_tiles > few) compare("bits of shared tiles", run(subject.row, few));
     for (const float word : mailbox.read(comparison, "mailbox"))
       if (std::bit_cast<uint32_t>(word)) comparison.equal("a word left in the mailbox", 0, 0, word, 0);
   }
 }
 
-template <typename CheckAttendCase>
-KernelFinding check_attend_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
-                                 const CheckAttendCase& check_case) {
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
+                          CheckAttendCase* check_case) {
   prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
     // Skips cases of several heads at far positions, which take too long.
-    const bool is_long =
-        c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
-          return run.first_position >= limits.num_positions;
-        });
+    const bool is_long = c.num_heads > 1 && std::ranges::any_of(c.runs, [&](const TestRun& run) {
+                           return run.first_position >= limits.num_positions;
+                         });
     if (c.num_tokens() > limits.num_tokens || is_long) continue;
     c.kv = row.weights;
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   }
   return comparison.finding();
-}
-
-}  // namespace
-
-KernelFinding check_append(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_append_case);
-}
-KernelFinding check_attend_rows(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_attend_rows_case);
-}
-KernelFinding check_attend_tiles(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_attend_cases(row, target, limits, check_attend_tiles_case);
 }
 
 }  // namespace nibble::cuda::verify

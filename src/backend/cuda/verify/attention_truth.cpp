@@ -87,27 +87,26 @@ void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
     scores.push_back(score_of(h.rotated.query(h.row, h.head), h.bits(position, 0), h.own(position, 0)));
-  const auto score_at = [&](int position) { return scores[static_cast<size_t>(position - h.first())]; };
+  const auto score_at = [&](int position) { return scores[position - h.first()]; };
 
   const int first_page = h.first() / kPagePositions, num_pages = h.last() / kPagePositions - first_page + 1;
   const auto begin_of = [&](int page) { return std::max(h.first(), (first_page + page) * kPagePositions); };
   const auto end_of = [&](int page) {
     return std::min(h.last() + 1, (first_page + page + 1) * kPagePositions);
   };
-  std::vector<double> references(static_cast<size_t>(num_pages), head_reference(h.sink));
+  std::vector<double> references(num_pages, head_reference(h.sink));
   for (int page = 0; page < num_pages; ++page) {
-    double& reference = references[static_cast<size_t>(page)];
+    double& reference = references[page];
     for (int position = begin_of(page); position < end_of(page); ++position)
       reference = std::max(reference, std::ceil(score_at(position).value));
   }
-  const double all = std::max(h.sink, *std::max_element(references.begin(), references.end())),
-               sink_error = kUlp * std::abs(h.sink);
+  const double all = std::max(h.sink, std::ranges::max(references)), sink_error = kUlp * std::abs(h.sink);
 
   const double relative = (16 * 18 + 16 + num_pages / 8.0) * kUlp;
   std::array<double, kHeadDim> sums{}, bounds{};
   double total = 0, total_bound = 0, largest_value = 0;
   for (int page = 0; page < num_pages; ++page) {
-    const double reference = references[static_cast<size_t>(page)];
+    const double reference = references[page];
     const Power share = all > h.sink ? exact_power(reference - all) : power(reference - all, sink_error);
     for (int position = begin_of(page); position < end_of(page); ++position) {
       const Power p = power(score_at(position).value - reference, score_at(position).error);
@@ -149,11 +148,11 @@ void attend_head(const Head& h, Attended* out) {
 // products. For queries, kQueryFactor and the product with it are rounded too.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
-  const auto width = static_cast<size_t>(c.width());
+  const size_t width = c.width();
   constexpr size_t kHalf{kHeadDim / 2};
   std::vector<Rounded> numbers(rows.size() * width);
   host_threads().for_each(static_cast<ptrdiff_t>(rows.size()), [&](ptrdiff_t row, int) {
-    const size_t first = static_cast<size_t>(row) * width;
+    const size_t first = row * width;
     const auto joined = [&](size_t i) { return parts[first + i] + parts[parts.size() / 2 + first + i]; };
     const auto round_kv = c.kv == Format::kE4m3 ? round_e4m3 : round_bf16;
     for (int head = 0; head < c.num_heads + 2 * c.num_kv_heads; ++head) {
@@ -161,14 +160,13 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
       const auto round_head = is_query ? round_bf16 : round_kv;
       const double factor = is_query ? kQueryFactor : 1;
       for (size_t i = 0; i < kHalf; ++i) {
-        const size_t low = static_cast<size_t>(head * kHeadDim) + i, high = low + kHalf;
+        const size_t low = head * kHeadDim + i, high = low + kHalf;
         if (head >= c.num_heads + c.num_kv_heads) {
           numbers[first + low] = round_kv(double{joined(low)}, 0);
           numbers[first + high] = round_kv(double{joined(high)}, 0);
           continue;
         }
-        const auto angle =
-            double{static_cast<float>(rows[static_cast<size_t>(row)].position) * rope.frequencies[i]};
+        const auto angle = double{static_cast<float>(rows[row].position) * rope.frequencies[i]};
         const double cosine = std::cos(angle) * double{rope.concentration},
                      sine = std::sin(angle) * double{rope.concentration};
         const double a = joined(low), b = joined(high);
@@ -196,12 +194,12 @@ void RotatedRows::put_into(TestCache& cache) const {
 
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks) {
-  const auto num_heads = static_cast<size_t>(c.num_heads);
+  const size_t num_heads = c.num_heads;
   std::vector<Attended> out(cache.rows().size() * num_heads * kHeadDim);
   host_threads().for_each(static_cast<ptrdiff_t>(cache.rows().size() * num_heads), [&](ptrdiff_t item, int) {
-    const size_t row = static_cast<size_t>(item) / num_heads, head = static_cast<size_t>(item) % num_heads;
+    const size_t row = item / num_heads, head = item % num_heads;
     attend_head({c, cache, rotated, row, static_cast<int>(head), double{sinks[head]} * kLog2E},
-                out.data() + static_cast<size_t>(item) * kHeadDim);
+                out.data() + item * kHeadDim);
   });
   return out;
 }

@@ -28,9 +28,7 @@ class RotatedRows {
   void put_into(TestCache& cache) const;
 
  private:
-  const Rounded* of(size_t row, int head) const {
-    return numbers_.data() + row * static_cast<size_t>(width_) + static_cast<size_t>(head * kHeadDim);
-  }
+  const Rounded* of(size_t row, int head) const { return numbers_.data() + row * width_ + head * kHeadDim; }
 
   int num_heads_, num_kv_heads_, width_;
   std::vector<Rounded> numbers_;  // [rows, width]: q, k and v of each row

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/ptx/quantise_block.h"
 #include "backend/cuda/verify/host_threads.h"
+#include "backend/cuda/verify/same_bits.h"
 #include "core/numbers/e2m1.h"
 #include "core/numbers/e4m3.h"
 #include "core/numbers/e8m0.h"
@@ -13,14 +14,13 @@ namespace nibble::cuda::verify {
 namespace {
 
 HostBlocks zero_blocks(BlockFormat format, int rows, int cols) {
-  const auto num_tiles = static_cast<size_t>(rows) * static_cast<size_t>(padded_cols(cols) / kTileCols);
-  return {format, rows, cols, std::vector<uint8_t>(num_tiles * static_cast<size_t>(row_tile_bytes(format))),
+  const size_t num_tiles = size_t{1} * rows * (padded_cols(cols) / kTileCols);
+  return {format, rows, cols, std::vector<uint8_t>(num_tiles * row_tile_bytes(format)),
           std::vector<uint32_t>(num_tiles)};
 }
 
 size_t tile_of(const HostBlocks& blocks, int row, int col) {
-  return static_cast<size_t>(row) * static_cast<size_t>(blocks.num_blocks() / 2) +
-         static_cast<size_t>(col / kTileCols);
+  return size_t{1} * row * (blocks.num_blocks() / 2) + col / kTileCols;
 }
 
 // Place of a code in memory. In a tile, each lane t = 0..3 has 8 codes of columns 0-31, and then 8 codes of
@@ -36,11 +36,10 @@ CodePlace place_of_code(const HostBlocks& blocks, int row, int col, int term) {
   const size_t tile = tile_of(blocks, row, col);
   if (is_mxfp4) {
     const int place = kPlaceOfE2m1[neighbour];
-    return {tile * 32 + static_cast<size_t>(t * 8 + group * 4 + place / 2), place % 2};
+    return {tile * 32 + t * 8 + group * 4 + place / 2, place % 2};
   }
   const size_t tile_bytes = blocks.format == BlockFormat::kMxfp8x2 ? 128 : 64;
-  return {tile * tile_bytes + static_cast<size_t>(term * 64 + t * 16 + group * 8 + kPlaceOfE4m3[neighbour]),
-          0};
+  return {tile * tile_bytes + term * 64 + t * 16 + group * 8 + kPlaceOfE4m3[neighbour], 0};
 }
 
 void put(HostBlocks& blocks, int row, int eight, int term, const EightE4m3& codes) {
@@ -120,8 +119,7 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
     for (int block = 0; block < cols / kBlockCols; ++block) {
       float x[4][8];
       for (int i = 0; i < kBlockCols; ++i)
-        x[i / 8][i % 8] = float_of(bf16[static_cast<size_t>(row) * static_cast<size_t>(cols) +
-                                        static_cast<size_t>(block * kBlockCols + i)]);
+        x[i / 8][i % 8] = float_of(bf16[size_t{1} * row * cols + block * kBlockCols + i]);
       quantise_block(blocks, static_cast<int>(row), block, x);
     }
   });
@@ -133,7 +131,7 @@ Activations activations_of(const HostBlocks& blocks, bool is_native) {
   Activations x(blocks.rows, blocks.cols);
   host_threads().for_each(blocks.rows, [&](ptrdiff_t row, int) {
     for (int col = 0; col < blocks.cols; ++col)
-      x.values[static_cast<size_t>(row) * static_cast<size_t>(blocks.cols) + static_cast<size_t>(col)] =
+      x.values[size_t{1} * row * blocks.cols + col] =
           static_cast<float>(blocks.value(static_cast<int>(row), col));
   });
   x.block_products = {{num_terms(blocks.format), is_native}};
@@ -159,14 +157,10 @@ HostBlocks DeviceBlocks::read(Comparison& comparison, const char* what) const {
 
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected) {
-  const auto columns = static_cast<ptrdiff_t>(actual.codes.size()) / actual.rows,
-             tiles = static_cast<ptrdiff_t>(actual.scales.size()) / actual.rows;
-  for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(actual.codes.size()); ++i)
-    comparison.equal(what, i / columns, i % columns, actual.codes[static_cast<size_t>(i)],
-                     expected.codes[static_cast<size_t>(i)]);
-  for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(actual.scales.size()); ++i)
-    comparison.equal(what, i / tiles, i % tiles, actual.scales[static_cast<size_t>(i)],
-                     expected.scales[static_cast<size_t>(i)]);
+  compare_bits(comparison, what, static_cast<int>(actual.codes.size()) / actual.rows, actual.codes,
+               expected.codes);
+  compare_bits(comparison, what, static_cast<int>(actual.scales.size()) / actual.rows, actual.scales,
+               expected.scales);
 }
 
 void compare_numbers(Comparison& comparison, const char* what, const HostBlocks& actual, int row,
@@ -177,7 +171,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
     const bool is_padding = block * kBlockCols >= actual.cols;
     double least = 0, most = 0;  // bounds of the block's largest magnitude
     for (int i = block * kBlockCols; !is_padding && i < (block + 1) * kBlockCols; ++i) {
-      const Near& number = expected[static_cast<size_t>(i)];
+      const Near& number = expected[i];
       least = std::max(least, std::abs(number.value) - number.bound);
       most = std::max(most, std::abs(number.value) + number.bound);
     }
@@ -195,7 +189,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
         comparison.equal(what, row, i, value, 0);
         continue;
       }
-      const Near& number = expected[static_cast<size_t>(i)];
+      const Near& number = expected[i];
       const double code = actual.code(row, i, 0);
       // The sum of two terms differs from the number by at most half the smallest step of the second term.
       // That step is 2^-9 times the second scale. The second scale is 2^-4 times the first scale (`unit`),

@@ -32,11 +32,11 @@ int AttendCase::num_tokens() const {
 }
 
 bool AttendCase::writes_kv() const {
-  return std::all_of(runs.begin(), runs.end(), [](const TestRun& run) { return run.num_tokens == 1; });
+  return std::ranges::all_of(runs, [](const TestRun& run) { return run.num_tokens == 1; });
 }
 
 bool AttendCase::has_trees() const {
-  return std::any_of(runs.begin(), runs.end(), [](const TestRun& run) { return !run.parents.empty(); });
+  return std::ranges::any_of(runs, [](const TestRun& run) { return !run.parents.empty(); });
 }
 
 std::string AttendCase::text() const {
@@ -54,12 +54,12 @@ TestCache::TestCache(const AttendCase& c)
     const int first_seen = c.window ? std::max(0, run.first_position - c.window + 1) : 0;
     const int first_page = first_seen / kPagePositions;
     const int end_page = (run.first_position + run.num_tokens - 1) / kPagePositions + 1;
-    const std::vector<TokenId> tokens(static_cast<size_t>(run.num_tokens));
+    const std::vector<TokenId> tokens(run.num_tokens);
     int slot = run.first_position;
     for (PlaceInRun& place : places_of(
              {.tokens = tokens, .first_position = run.first_position, .drafted = {.parents = run.parents}}))
       rows_.push_back({place.position, static_cast<int>(tables_.size()), slot++, std::move(place.path)});
-    tables_.push_back({first_page, std::vector<uint32_t>(static_cast<size_t>(end_page - first_page))});
+    tables_.push_back({first_page, std::vector<uint32_t>(end_page - first_page)});
     num_pages += tables_.back().pages.size();
   }
   const auto ids = scattered(num_pages + 3, c.seed);
@@ -67,32 +67,28 @@ TestCache::TestCache(const AttendCase& c)
   for (Table& table : tables_)
     for (uint32_t& page : table.pages) page = ids[next++];
 
-  bits_.assign(ids.size() * static_cast<size_t>(2 * num_kv_heads_) * kPageElements, kPoison);
+  bits_.assign(ids.size() * 2 * num_kv_heads_ * kPageElements, kPoison);
   for (size_t run = 0; run < tables_.size(); ++run) {
     const int first = tables_[run].first_page * kPagePositions;
-    const auto count = static_cast<size_t>(c.runs[run].first_position - first);
-    auto stream =
-        random_bf16(c.values, c.seed + 1 + run, count * static_cast<size_t>(2 * num_kv_heads_) * kHeadDim);
+    const size_t count = c.runs[run].first_position - first;
+    auto stream = random_bf16(c.values, c.seed + 1 + run, count * 2 * num_kv_heads_ * kHeadDim);
     if (kv_ == Format::kE4m3)
       for (uint16_t& bits : stream) bits = to_bf16(round_e4m3(double{float_of(bits)}, 0).value).bits;
     auto from = stream.begin();
     for (int position = first; position < c.runs[run].first_position; ++position)
       for (int head = 0; head < num_kv_heads_; ++head)
         for (const int which : {0, 1}) {
-          std::copy_n(
-              from, kHeadDim,
-              bits_.begin() + static_cast<ptrdiff_t>(place(static_cast<int>(run), position, head, which)));
+          std::copy_n(from, kHeadDim, bits_.begin() + place(static_cast<int>(run), position, head, which));
           from += kHeadDim;
         }
   }
 }
 
 size_t TestCache::place(int run, int slot, int kv_head, int which) const {
-  const Table& table = tables_[static_cast<size_t>(run)];
-  const size_t page = table.pages[static_cast<size_t>(slot / kPagePositions - table.first_page)];
-  const size_t head = (2 * page + static_cast<size_t>(which)) * static_cast<size_t>(num_kv_heads_) +
-                      static_cast<size_t>(kv_head);
-  return head * kPageElements + static_cast<size_t>(slot % kPagePositions * kHeadDim);
+  const Table& table = tables_[run];
+  const size_t page = table.pages[slot / kPagePositions - table.first_page];
+  const size_t head = (2 * page + which) * num_kv_heads_ + kv_head;
+  return head * kPageElements + slot % kPagePositions * kHeadDim;
 }
 
 void TestCache::upload() {
@@ -109,7 +105,7 @@ void TestCache::upload() {
   std::vector<int32_t> slots;
   std::vector<RowPath> paths;
   for (const CacheRow& row : rows_) {
-    const uint32_t table = first[static_cast<size_t>(row.run)];
+    const uint32_t table = first[row.run];
     rows.push_back(
         {TokenInput::of(0), row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
     slots.push_back(row.slot);

@@ -13,8 +13,6 @@
 
 namespace nibble::cuda::verify {
 
-inline constexpr int kHeadDim{64};
-
 // New tokens of one sequence. If `parents` is empty, the tokens have consecutive positions; otherwise they
 // form a tree (DraftedTokens::parents in model/batch.h).
 struct TestRun {

@@ -6,33 +6,41 @@
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/sample/args.h"
+#include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the check for a kernel, given the type of its launch function.
-struct CheckOf {
-  Check operator()(LaunchRows<EmbedArgs>) const { return &check_embed; }
-  Check operator()(Launch<RmsNormArgs>) const { return &check_rms_norm; }
-  Check operator()(Launch<QkvArgs>) const { return &check_qkv; }
-  Check operator()(Launch<AppendArgs>) const { return &check_append; }
-  Check operator()(LaunchRows<AttendArgs>) const { return &check_attend_rows; }
-  Check operator()(LaunchRows<AttendTilesArgs>) const { return &check_attend_tiles; }
-  Check operator()(Launch<ProjectArgs>) const { return &check_project; }
-  Check operator()(Launch<RouteArgs>) const { return &check_route; }
-  Check operator()(Launch<RouteAndExpertsUpArgs>) const { return &check_route_and_experts_up; }
-  Check operator()(Launch<ExpertsUpArgs>) const { return &check_experts_up; }
-  Check operator()(Launch<ExpertsDownArgs>) const { return &check_experts_down; }
-  Check operator()(Launch<UnembedArgs>) const { return &check_unembed; }
-  Check operator()(LaunchRows<SampleArgs>) const { return &check_sample; }
+// Runs the check of a kernel, given the type of its launch function.
+struct CheckRow {
+  const KernelRow& row;
+  const Target& target;
+  const CaseLimits& limits;
+
+  KernelFinding operator()(LaunchRows<EmbedArgs>) const { return run(check_embed); }
+  KernelFinding operator()(Launch<RmsNormArgs>) const { return run(check_rms_norm); }
+  KernelFinding operator()(Launch<QkvArgs>) const { return run(check_qkv); }
+  KernelFinding operator()(Launch<AppendArgs>) const { return run(check_append); }
+  KernelFinding operator()(LaunchRows<AttendArgs>) const { return run(check_attend_rows); }
+  KernelFinding operator()(LaunchRows<AttendTilesArgs>) const { return run(check_attend_tiles); }
+  KernelFinding operator()(Launch<ProjectArgs>) const { return run(check_project); }
+  KernelFinding operator()(Launch<RouteArgs>) const { return run(check_route); }
+  KernelFinding operator()(Launch<RouteAndExpertsUpArgs>) const { return run(check_route_and_experts_up); }
+  KernelFinding operator()(Launch<ExpertsUpArgs>) const { return run(check_experts_up); }
+  KernelFinding operator()(Launch<ExpertsDownArgs>) const { return run(check_experts_down); }
+  KernelFinding operator()(Launch<UnembedArgs>) const { return run(check_unembed); }
+  KernelFinding operator()(LaunchRows<SampleArgs>) const { return run(check_sample); }
+
+  template <typename Check>
+  KernelFinding run(Check* check) const {
+    return check_cases(row, target, limits, check);
+  }
 };
 
 }  // namespace
 
-Check check_of(const KernelRow& row) { return std::visit(CheckOf{}, row.launcher); }
-
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_of(row)(row, target, limits);
+  return std::visit(CheckRow{row, target, limits}, row.launcher);
 }
 
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {

@@ -19,27 +19,9 @@ struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };
 
-using Check = KernelFinding (*)(const KernelRow& row, const Target& target, const CaseLimits& limits);
-
-Check check_of(const KernelRow& row);
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
 // Returns the checks of all kernel table rows that this GPU, limited by the options, can run.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
-
-KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_rms_norm(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_qkv(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_append(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_attend_rows(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_attend_tiles(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_project(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_route(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_experts_up(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target,
-                                         const CaseLimits& limits);
-KernelFinding check_experts_down(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_unembed(const KernelRow& row, const Target& target, const CaseLimits& limits);
-KernelFinding check_sample(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
 }  // namespace nibble::cuda::verify

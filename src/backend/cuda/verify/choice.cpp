@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/route/args.h"
@@ -19,10 +19,9 @@ void put(const DeviceArray<T>& array, const std::vector<T>& from) {
 }  // namespace
 
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token) {
-  std::vector<int> order(static_cast<size_t>(num_experts));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = numbers_below(num_experts);
   const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // NaN ranks lowest
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+  std::ranges::stable_sort(order, std::greater(), key);
   ExpectedRouting choice;
   choice.experts.assign(order.begin(), order.begin() + experts_per_token);
   const double largest = logits[order[0]];
@@ -43,9 +42,8 @@ ExpectedRouting choose(const float* logits, int num_experts, int experts_per_tok
 
 void ExpectedRouting::check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                                    const IndexRange& own) const {
-  const auto k = static_cast<size_t>(slot);
-  if (own.has(experts[k]))
-    comparison.near({"weight", token, slot}, actual, weights[k], bounds[k]);
+  if (own.has(experts[slot]))
+    comparison.near({"weight", token, slot}, actual, weights[slot], bounds[slot]);
   else
     comparison.equal("weight of another rank's expert", token, slot, actual, 0);
 }
@@ -54,12 +52,12 @@ DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups
     : experts_per_token_(experts_per_token),
       size_(size),
       count_(1),
-      expert_(static_cast<size_t>(max_groups)),
-      num_pairs_(static_cast<size_t>(max_groups)),
-      pairs_(static_cast<size_t>(max_groups * size_)),
-      image_row_(static_cast<size_t>(max_groups)),
-      chosen_(static_cast<size_t>(num_tokens * experts_per_token)),
-      weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
+      expert_(max_groups),
+      num_pairs_(max_groups),
+      pairs_(max_groups * size_),
+      image_row_(max_groups),
+      chosen_(num_tokens * experts_per_token),
+      weight_(num_tokens * experts_per_token) {}
 
 DeviceGroups::DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups,
                            int size)
@@ -75,14 +73,13 @@ DeviceGroups::DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_
     bool is_open = false;  // whether this expert's last group has room
     for (size_t t = 0; t < choices.size(); ++t)
       for (int k = 0; k < experts_per_token_; ++k) {
-        if (choices[t].experts[static_cast<size_t>(k)] != e) continue;
+        if (choices[t].experts[k] != e) continue;
         if (!is_open) {
           expert.push_back(e);
           num_pairs.push_back(0);
-          pairs.resize(pairs.size() + static_cast<size_t>(size_), -1);
+          pairs.resize(pairs.size() + size_, -1);
         }
-        pairs[pairs.size() - static_cast<size_t>(size_ - num_pairs.back()++)] =
-            static_cast<int>(t) * experts_per_token_ + k;
+        pairs[pairs.size() - (size_ - num_pairs.back()++)] = static_cast<int>(t) * experts_per_token_ + k;
         is_open = num_pairs.back() < size_;
       }
   }
@@ -95,9 +92,7 @@ DeviceGroups::DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_
   int row = 0;
   for (size_t group = 0; group < expert.size(); ++group) {
     image_row.push_back(row);
-    for (int i = 0; i < num_pairs[group]; ++i)
-      image_row_of_pair_[static_cast<size_t>(
-          pairs[group * static_cast<size_t>(size_) + static_cast<size_t>(i)])] = row + i;
+    for (int i = 0; i < num_pairs[group]; ++i) image_row_of_pair_[pairs[group * size_ + i]] = row + i;
     row += whole_eights(num_pairs[group]);
   }
   put(image_row_, image_row);
@@ -121,8 +116,8 @@ GroupsRead DeviceGroups::read(Comparison& comparison) const {
 DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token)
     : num_tokens_(num_tokens),
       sums_(std::vector<uint64_t>(num_segment_sums(router, num_tokens), 0)),
-      experts_(std::vector<uint64_t>(static_cast<size_t>(num_tokens * experts_per_token), 0)),
-      weights_(static_cast<size_t>(num_tokens * experts_per_token)),
+      experts_(std::vector<uint64_t>(num_tokens * experts_per_token, 0)),
+      weights_(num_tokens * experts_per_token),
       step_(std::vector<uint32_t>{kStep}) {}
 
 DeviceRoutingMailbox::DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices)
@@ -149,19 +144,18 @@ std::vector<float> DeviceRoutingMailbox::read_logits(Comparison& comparison, con
                                                      const std::vector<float>& bias) const {
   const auto words = sums_.read(comparison, "router sums");
   for (size_t i = 0; i < words.size(); ++i)
-    comparison.equal("tag of a router sum", 0, static_cast<ptrdiff_t>(i), static_cast<double>(words[i] >> 32),
-                     kTag);
+    comparison.equal("tag of a router sum", 0, i, static_cast<double>(words[i] >> 32), kTag);
   std::vector<float> logits;
   for (int i = 0; i < num_tokens_ * router.rows; ++i) {
     const int token = i / router.rows, e = i % router.rows;
     float sum = 0;
     for (int segment = 0; segment < router.num_segments; ++segment) {
       const int unit = (token * router.num_strips + e / kStripRows) * router.num_segments + segment;
-      const float more = std::bit_cast<float>(
-          static_cast<uint32_t>(words[static_cast<size_t>(unit * kStripRows + e % kStripRows)]));
+      const float more =
+          std::bit_cast<float>(static_cast<uint32_t>(words[unit * kStripRows + e % kStripRows]));
       sum = segment ? sum + more : more;
     }
-    logits.push_back(sum + bias[static_cast<size_t>(e)]);
+    logits.push_back(sum + bias[e]);
   }
   return logits;
 }
@@ -173,11 +167,10 @@ void DeviceRoutingMailbox::check_choices(Comparison& comparison, const std::vect
   size_t pair = 0;
   for (size_t t = 0; t < expected.size(); ++t)
     for (size_t k = 0; k < expected[t].experts.size(); ++k, ++pair) {
-      const auto token = static_cast<ptrdiff_t>(t), slot = static_cast<ptrdiff_t>(k);
-      comparison.equal("tag of an expert", token, slot, static_cast<double>(experts[pair] >> 32), kTag);
-      comparison.equal("expert", token, slot, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
+      comparison.equal("tag of an expert", t, k, static_cast<double>(experts[pair] >> 32), kTag);
+      comparison.equal("expert", t, k, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
                        expected[t].experts[k]);
-      expected[t].check_weight(comparison, static_cast<int>(t), slot, weights[pair], own);
+      expected[t].check_weight(comparison, static_cast<int>(t), k, weights[pair], own);
     }
 }
 

@@ -21,17 +21,18 @@ double step_of(uint16_t bits) {
 
 void Comparison::near_bf16(const Element& element, uint16_t actual, double expected, double bound) {
   const bool is_finite = (actual & 0x7FFF) < 0x7F80;
-  near_rounded({element, to_float(Bf16{actual}), expected}, is_finite ? step_of(actual) : 0, bound);
+  near_step(element, to_float(Bf16{actual}), expected, is_finite ? step_of(actual) : 0, bound);
 }
 
 void Comparison::near_e4m3(const Element& element, float actual, double expected, double bound) {
   const double step = std::exp2(std::max(std::floor(std::log2(std::abs(double{actual}))), -6.0) - 3);
-  near_rounded({element, actual, std::clamp(expected, -448.0, 448.0)}, step, bound);
+  near_step(element, actual, std::clamp(expected, -448.0, 448.0), step, bound);
 }
 
-void Comparison::near_rounded(const Compared& numbers, double step, double bound) {
-  const double error = std::abs(numbers.actual - numbers.expected);
-  take(numbers, error <= step / 2 ? 0 : error - step / 2, bound);
+void Comparison::near_step(const Element& element, double actual, double expected, double step,
+                           double bound) {
+  const double error = std::abs(actual - expected);
+  take({element, actual, expected}, error <= step / 2 ? 0 : error - step / 2, bound);
 }
 
 void Comparison::keep(const Compared& numbers, double error, double bound) {

@@ -44,9 +44,7 @@ class Comparison {
   void near_e4m3(const Element& element, float actual, double expected, double bound);
   // Compares a number that the kernel has rounded to a multiple of `step`: allows half a step more than
   // `bound`.
-  void near_step(const Element& element, double actual, double expected, double step, double bound) {
-    near_rounded({element, actual, expected}, step, bound);
-  }
+  void near_step(const Element& element, double actual, double expected, double step, double bound);
   void equal(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected) {
     near({what, row, column}, actual, expected, 0);
   }
@@ -58,7 +56,6 @@ class Comparison {
     Element element;
     double actual, expected;
   };
-  void near_rounded(const Compared& numbers, double step, double bound);
   void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
     if (error <= bound * finding_.worst) return;  // does not return if error is NaN

@@ -34,7 +34,7 @@ class DeviceArray {
     std::vector<uint8_t> all(bytes_.bytes());
     check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");
     for (size_t i = 0; i < kGuard; ++i)
-      comparison.equal(what, -1, static_cast<ptrdiff_t>(i), all[i] + all[all.size() - 1 - i], 2 * 0xFF);
+      comparison.equal(what, -1, i, all[i] + all[all.size() - 1 - i], 2 * 0xFF);
     std::vector<T> values(count_);
     std::copy_n(all.data() + kGuard, count_ * sizeof(T), reinterpret_cast<uint8_t*>(values.data()));
     return values;

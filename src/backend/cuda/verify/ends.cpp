@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/input/row_input.h"
 #include "backend/cuda/input/sample_input.h"
@@ -15,6 +14,7 @@
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/matrix.h"
 #include "backend/cuda/verify/shapes.h"
 #include "core/numbers/random.h"
 
@@ -41,8 +41,8 @@ class PlacesInTurn {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
     for (size_t i = 0; i < places_[0].bytes(); ++i) {
-      comparison.equal(what, -2, static_cast<ptrdiff_t>(i), left_alone[i], kPoison);
-      if (i >= from) comparison.equal(what, -1, static_cast<ptrdiff_t>(i), own[i], kPoison);
+      comparison.equal(what, -2, i, left_alone[i], kPoison);
+      if (i >= from) comparison.equal(what, -1, i, own[i], kPoison);
     }
   }
 
@@ -58,9 +58,7 @@ uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100
 // Returns the number of bytes that follow the rows in the step's input: 20,004 for each of the first 4 rows,
 // plus 0 to 3 words of 4 bytes that depend on the seed. In steps of up to 4 rows, the threads of embed need
 // two iterations to copy that many bytes. The number is a multiple of 4, but often not of 16.
-size_t rest_bytes(const Case& c) {
-  return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
-}
+size_t rest_bytes(const Case& c) { return size_t{20'004} * std::min(c.num_tokens, 4) + 4 * (c.seed % 4); }
 
 constexpr TokenInput kOtherToken = TokenInput::of(3);  // token of another step, which must not be read
 
@@ -72,7 +70,7 @@ struct EmbedRows {
 };
 
 EmbedRows embed_rows(const Case& c) {
-  const auto T = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
+  const size_t T = c.num_tokens, vocab = c.shape.vocab;
   std::vector<RowInput> rows;
   std::vector<SampleResult> results(T);
   std::vector<size_t> tokens;
@@ -81,7 +79,7 @@ EmbedRows embed_rows(const Case& c) {
                             : random_bits(c.seed + 1, t) % vocab);  // row 0 has the vocabulary's last token
     const auto token = static_cast<int32_t>(tokens.back());
     const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row that sampled the token
-    results[static_cast<size_t>(chosen_as)].token = token;
+    results[chosen_as].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
                     static_cast<int32_t>(t) + 1, t32 + 1000, t32 + 2000});
@@ -112,7 +110,7 @@ class HostInputs {
   // Checks that embed copied the bytes after the rows unchanged.
   void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
     for (size_t i = row_bytes_; i < num_bytes_; ++i)
-      comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));
+      comparison.equal("rest", 0, i, copied[i], byte_of_rest(i));
   }
 
  private:
@@ -138,52 +136,11 @@ void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::v
   for (size_t t = 0; t < rows.size(); ++t) {
     RowInput row;
     std::memcpy(&row, &input_after[t * sizeof row], sizeof row);
-    const auto index = static_cast<ptrdiff_t>(t);
-    comparison.equal("token", index, 0, row.token.bits, static_cast<uint32_t>(tokens[t]));
-    comparison.equal("position", index, 0, row.position, rows[t].position);
-    comparison.equal("full pages", index, 0, row.full_pages, rows[t].full_pages);
-    comparison.equal("sliding pages", index, 0, row.sliding_pages, rows[t].sliding_pages);
+    comparison.equal("token", t, 0, row.token.bits, static_cast<uint32_t>(tokens[t]));
+    comparison.equal("position", t, 0, row.position, rows[t].position);
+    comparison.equal("full pages", t, 0, row.full_pages, rows[t].full_pages);
+    comparison.equal("sliding pages", t, 0, row.sliding_pages, rows[t].sliding_pages);
   }
-}
-
-void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const auto T = static_cast<size_t>(c.num_tokens), H = static_cast<size_t>(c.shape.hidden);
-  const auto embedding = random_bf16(c.values, c.seed, static_cast<size_t>(c.shape.vocab) * H);
-  const EmbedRows step_rows = embed_rows(c);
-  const HostInputs inputs(c, step_rows.rows);
-  const uint32_t number = step_of(c);
-  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
-  const DeviceArray<uint8_t> input(inputs.room());
-  const DeviceArray<uint16_t> device_embedding(embedding);
-  const DeviceArray<SampleResult> device_results(step_rows.results);
-  const DeviceArray<float> x(T * H);
-  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
-  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  EmbedArgs args{};
-  inputs.tell(args.exchange.inputs);
-  outputs.tell(args.exchange.outputs);
-  args.input = input.data();
-  args.embedding = bf16(device_embedding);
-  args.hidden = c.shape.hidden;
-  args.x = x.data();
-  args.step = step.data();
-  args.ticket = ticket.data();
-  args.last_results = device_results.data();
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, args);
-  wait_for_stream(subject.stream(), "checking embed");
-
-  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
-  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
-  check_told(comparison, outputs, number);
-  const auto actual = x.read(comparison, "x");
-  for (size_t t = 0; t < T; ++t)
-    for (size_t i = 0; i < H; ++i)
-      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
-                       float_of(embedding[step_rows.tokens[t] * H + i]));
-  const auto input_after = input.read(comparison, "input");
-  check_rows(comparison, step_rows, input_after);
-  inputs.check_rest(comparison, input_after);
 }
 
 // Returns the greedy choice: never a token with a logit of NaN or -infinity; ties go to the lower token.
@@ -219,9 +176,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
 // in tests/backend/cuda/sample_test.cpp); and 2 ulp of this sum's logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
-  std::vector<size_t> order(vocab);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::vector<int> order = numbers_below(static_cast<int>(vocab));
+  std::ranges::stable_sort(order, std::greater(), [&](int v) { return logits[v]; });
   double sum = 0;
   for (size_t v = 0; v < vocab; ++v) sum += std::exp(double{logits[v]} - double{logits[order[0]]});
   const double log_sum = std::log(sum), bound = (4 * std::log(static_cast<double>(vocab)) + 4) * 0x1p-24;
@@ -234,15 +190,14 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   comparison.equal("number of logprobs", row, 0, result.num_top,
                    static_cast<double>(std::min<size_t>(kLogprobs, vocab)));
   for (int i = 0; i < std::min(result.num_top, kLogprobs); ++i) {
-    comparison.equal("token of a logprob", row, i, result.top[i].token,
-                     static_cast<double>(order[static_cast<size_t>(i)]));
-    near(i, result.top[i].logprob, order[static_cast<size_t>(i)]);
+    comparison.equal("token of a logprob", row, i, result.top[i].token, order[i]);
+    near(i, result.top[i].logprob, order[i]);
   }
 }
 
 class EvenTokens : public TokenMask {
  public:
-  void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
+  void fill(std::span<uint32_t> words) override { std::ranges::fill(words, 0x55555555u); }
 };
 
 // Rows from which tokens are sampled: greedy rows, rows with log-probabilities or masks, and rows with
@@ -252,8 +207,8 @@ class EvenTokens : public TokenMask {
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)
-      : num_rows_(static_cast<size_t>(c.num_tokens)),
-        vocab_(static_cast<size_t>(c.shape.vocab)),
+      : num_rows_(c.num_tokens),
+        vocab_(c.shape.vocab),
         are_greedy_(c.seed / 100 % 2),
         logits_(random_floats(c.values, c.seed, num_rows_ * vocab_)),
         params_(num_rows_),
@@ -282,16 +237,15 @@ class TestSampling {
     comparison.equal("only greedy rows", -1, 0, are_greedy(), are_greedy_);
   }
   void check_result(Comparison& comparison, size_t row, const SampleResult& result) const {
-    const auto index = static_cast<ptrdiff_t>(row);
     const float* of_row = logits_.data() + row * vocab_;
     std::vector<float> allowed(of_row, of_row + vocab_);
     for (size_t v = 1; is_masked(row) && v < vocab_; v += 2) allowed[v] = -INFINITY;
-    comparison.equal("token", index, 0, result.token, likeliest(allowed.data(), vocab_));
+    comparison.equal("token", row, 0, result.token, likeliest(allowed.data(), vocab_));
     if (params_[row].num_logprobs >= 0) {
-      check_logprobs(comparison, index, of_row, vocab_, result);
+      check_logprobs(comparison, row, of_row, vocab_, result);
     } else {
-      comparison.equal("number of logprobs", index, 0, result.num_top, 0);
-      comparison.equal("logprob", index, 0, result.logprob, 0);
+      comparison.equal("number of logprobs", row, 0, result.num_top, 0);
+      comparison.equal("logprob", row, 0, result.logprob, 0);
     }
   }
 
@@ -309,7 +263,46 @@ class TestSampling {
   EvenTokens even_;
 };
 
-void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
+}  // namespace
+
+void check_embed(Comparison& comparison, const Subject& subject, const Case& c) {
+  const size_t T = c.num_tokens, H = c.shape.hidden;
+  const auto embedding = random_bf16(c.values, c.seed, c.shape.vocab * H);
+  const EmbedRows step_rows = embed_rows(c);
+  const HostInputs inputs(c, step_rows.rows);
+  const uint32_t number = step_of(c);
+  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
+  const DeviceArray<uint8_t> input(inputs.room());
+  const DeviceArray<uint16_t> device_embedding(embedding);
+  const DeviceArray<SampleResult> device_results(step_rows.results);
+  const DeviceArray<float> x(T * H);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
+  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
+  EmbedArgs args{};
+  inputs.tell(args.exchange.inputs);
+  outputs.tell(args.exchange.outputs);
+  args.input = input.data();
+  args.embedding = bf16(device_embedding);
+  args.hidden = c.shape.hidden;
+  args.x = x.data();
+  args.step = step.data();
+  args.ticket = ticket.data();
+  args.last_results = device_results.data();
+  subject.run("checking embed", c.num_tokens, args);
+
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
+  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  check_told(comparison, outputs, number);
+  const auto actual = x.read(comparison, "x");
+  for (size_t t = 0; t < T; ++t)
+    for (size_t i = 0; i < H; ++i)
+      comparison.equal("x", t, i, actual[t * H + i], float_of(embedding[step_rows.tokens[t] * H + i]));
+  const auto input_after = input.read(comparison, "input");
+  check_rows(comparison, step_rows, input_after);
+  inputs.check_rest(comparison, input_after);
+}
+
+void check_sample(Comparison& comparison, const Subject& subject, const Case& c) {
   const TestSampling test(c, subject.stream());
   const size_t num_rows = test.num_rows();
   const DeviceArray<SampleRow> device_rows(test.rows());
@@ -327,9 +320,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
                   best.data(),        tickets.data(), results.data(),       step.data()};
   outputs.tell(args.exchange.outputs);
   args.first_output = kFirstOutput;
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, args);
-  wait_for_stream(subject.stream(), "checking sample");
+  subject.run("checking sample", c.num_tokens, args);
   test.check_greedy(comparison);
   outputs.expect_poison(comparison, "outputs", told_bytes);
   const auto* const all_told = reinterpret_cast<const RowOutput*>(outputs.now() + 1);
@@ -340,22 +331,12 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const auto actual = results.read(comparison, "results");
   const auto tickets_left = tickets.read(comparison, "tickets");
   for (size_t row = 0; row < num_rows; ++row) {
-    const auto index = static_cast<ptrdiff_t>(row);
-    comparison.equal("tickets", index, 0, tickets_left[row], 0);
+    comparison.equal("tickets", row, 0, tickets_left[row], 0);
     const RowOutput& told = all_told[kFirstOutput + row];
-    comparison.equal("end", index, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
+    comparison.equal("end", row, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
     for (const SampleResult* result : {&actual[row], &told.result})
       test.check_result(comparison, row, *result);
   }
-}
-
-}  // namespace
-
-KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_embed_case);
-}
-KernelFinding check_sample(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_sample_case);
 }
 
 }  // namespace nibble::cuda::verify

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/strips.h"
@@ -33,7 +32,7 @@ class TestRouting {
   explicit TestRouting(const Case& c)
       : own_{0, c.shape.num_experts},
         logits_(random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual, c.seed + 50,
-                              static_cast<size_t>(c.num_tokens * c.shape.num_experts))) {
+                              c.num_tokens * c.shape.num_experts)) {
     for (int t = 0; t < c.num_tokens; ++t)
       choices_.push_back(
           choose(logits_.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
@@ -41,10 +40,8 @@ class TestRouting {
 
   const std::vector<ExpectedRouting>& choices() const { return choices_; }
   const std::vector<float>& logits() const { return logits_; }  // [T, E]: the router's logits
-  double weight(int pair) const {
-    return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
-  }
-  size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
+  double weight(int pair) const { return choices_[token_of(pair)].weights[pair % per_token()]; }
+  size_t token_of(int pair) const { return pair / per_token(); }
 
   void leave_out_all_but(const IndexRange& own) { own_ = own; }
   // Calls body(expert, the expert's pairs) for each of this rank's experts, which are numbered from 0.
@@ -105,12 +102,9 @@ class TestUp {
                  .num_matrices = c.shape.num_experts,
                  .order = RowOrder::kGateAndUp},
                 {c.values, c.seed + 61}),
-        bias_(
-            random_floats(c.values, c.seed + 63,
-                          static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
+        bias_(random_floats(c.values, c.seed + 63, size_t{2} * c.shape.num_experts * intermediate_)),
         device_bias_(bias_),
-        gated_(std::max(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
-                            static_cast<size_t>(intermediate_),
+        gated_(std::max(size_t{1} * c.num_tokens * c.shape.experts_per_token * intermediate_,
                         image_bytes(image_pairs, intermediate_) / 2)),
         num_pairs_(c.num_tokens * c.shape.experts_per_token) {}
 
@@ -122,28 +116,20 @@ class TestUp {
   // Returns the results of all pairs. If `image_pairs` is not 0, reads them from an image.
   std::vector<uint16_t> read(Comparison& comparison, int image_pairs,
                              const std::vector<int>& image_row) const {
-    std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
+    std::vector<uint16_t> gated = gated_.read(comparison, "gated");
     if (image_pairs == 0) {
-      gated.resize(static_cast<size_t>(num_pairs_) * static_cast<size_t>(intermediate_));
+      gated.resize(size_t{1} * num_pairs_ * intermediate_);
       return gated;
     }
     gated.resize(image_bytes(image_pairs, intermediate_) / 2);
-    for (int pair = 0; pair < num_pairs_; ++pair)
-      for (int i = 0; i < padded_cols(intermediate_); ++i) {
-        const uint16_t bits =
-            gated[element_of(image_row[static_cast<size_t>(pair)], i / kTileCols, 0, image_pairs, i)];
-        if (i < intermediate_)
-          of_pairs.push_back(bits);
-        else
-          comparison.equal("padding of gated", pair, i, bits, 0);
-      }
-    return of_pairs;
+    check_padding(comparison, "padding of gated", gated, intermediate_, image_row);
+    return from_image(gated, intermediate_, image_row);
   }
 
   // Calls visit(pair, numbers) with the expected results [I] of each pair, before the kernel rounds them.
   template <typename Visit>
   void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
-    std::vector<Near> numbers(static_cast<size_t>(intermediate_));
+    std::vector<Near> numbers(intermediate_);
     routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
       std::vector<int> tokens;
       for (const int pair : pairs) tokens.push_back(static_cast<int>(routing.token_of(pair)));
@@ -151,10 +137,8 @@ class TestUp {
       for (size_t p = 0; p < pairs.size(); ++p) {
         for (int i = 0; i < intermediate_; ++i) {
           const size_t at = products.at(static_cast<int>(p), 2 * i);
-          const float* biases =
-              bias_.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * intermediate_) + 2 * i;
-          numbers[static_cast<size_t>(i)] =
-              swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
+          const float* biases = bias_.data() + size_t{2} * (e * intermediate_ + i);
+          numbers[i] = swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
         }
         visit(pairs[p], numbers);
       }
@@ -165,9 +149,8 @@ class TestUp {
                const std::vector<uint16_t>& actual) const {
     for_each_pair(x, routing, [&](int pair, const std::vector<Near>& numbers) {
       for (int i = 0; i < intermediate_; ++i) {
-        const auto& [value, bound] = numbers[static_cast<size_t>(i)];
-        const size_t place =
-            static_cast<size_t>(pair) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
+        const auto& [value, bound] = numbers[i];
+        const size_t place = size_t{1} * pair * intermediate_ + i;
         comparison.near_bf16({"gated", pair, i}, actual[place], value, bound);
       }
     });
@@ -228,10 +211,9 @@ void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, 
                                 const TestUp& test, const HostBlocks& normed) {
   const int T = routed.c.num_tokens, K = routed.c.shape.experts_per_token;
   const DeviceBlocks device_normed(normed), gated(normed.format, T * K, routed.c.shape.intermediate);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(ExpertsUpArgs{cuda::Activations(device_normed.view()), routed.groups.view(), T, K,
-                               routed.groups.max_groups(), test.weights(), cuda::Activations(gated.view())});
-  wait_for_stream(subject.stream(), "checking experts_up");
+  subject.run("checking experts_up",
+              ExpertsUpArgs{cuda::Activations(device_normed.view()), routed.groups.view(), T, K,
+                            routed.groups.max_groups(), test.weights(), cuda::Activations(gated.view())});
   const HostBlocks actual = gated.read(comparison, "gated");
   test.for_each_pair(activations_of(normed, subject.gpu.target.has_block_products), routed.routing,
                      [&](int pair, const std::vector<Near>& numbers) {
@@ -239,9 +221,56 @@ void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, 
                      });
 }
 
-void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
+// Returns the kind of the router's values: that of the case, but kTypical if the case has huge or mixed
+// values.
+Values router_values(const Case& c) {
+  return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
+}
+
+class TestDown {
+ public:
+  TestDown(const Case& c, Stream stream, Format weights)
+      : hidden_(c.shape.hidden),
+        matrix_(stream, weights, Origin::kStored,
+                {.rows = c.shape.hidden, .cols = c.shape.intermediate, .num_matrices = c.shape.num_experts},
+                {c.values, c.seed + 71}),
+        bias_(random_floats(c.values, c.seed + 73, c.shape.num_experts * hidden_)),
+        device_bias_(bias_),
+        out_(c.num_tokens * c.shape.experts_per_token * hidden_) {}
+
+  const Strips& strips() const { return matrix_.strips(); }
+  const float* bias() const { return device_bias_.data(); }
+  const DeviceArray<float>& out() const { return out_; }
+
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing,
+               const std::vector<float>& actual) const {
+    routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
+      const Products products = matrix_.times(x, pairs, e);
+      for (size_t p = 0; p < pairs.size(); ++p)
+        for (size_t i = 0; i < hidden_; ++i) {
+          const auto column = static_cast<int>(i);
+          const Near sum =
+              with_bias(products, products.at(static_cast<int>(p), column), bias_[e * hidden_ + i]);
+          // Kernels multiply by the routing weight in float32, which rounds once.
+          const double weight = routing.weight(pairs[p]);
+          comparison.near({"out", pairs[p], column}, actual[pairs[p] * hidden_ + i], weight * sum.value,
+                          weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
+        }
+    });
+  }
+
+ private:
+  size_t hidden_;
+  TestMatrix matrix_;
+  std::vector<float> bias_;
+  DeviceArray<float> device_bias_, out_;
+};
+
+}  // namespace
+
+void check_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const auto normed = random_bf16(c.values, c.seed + 60, size_t{1} * T * H);
   const RoutedCase routed(subject, c);
   const int image_pairs = routed.image_pairs;
   const TestUp test(of_rank(c, routed.own), subject.stream(), subject.row.weights, image_pairs);
@@ -253,7 +282,6 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const DeviceRoutingMailbox mailbox({}, T, K);
   const DeviceArray<float> logits(routed.routing.logits());
   const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
-  check(cudaDeviceSynchronize(), "preparing a check");
   ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
                      routed.groups.view(),
                      T,
@@ -268,8 +296,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     args.num_experts = E;
     args.own = routed.own;
   }
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking experts_up");
+  subject.run("checking experts_up", args);
   if (routed.has_mailbox) mailbox.check_choices(comparison, routed.routing.choices(), routed.own);
   const auto gated = test.read(comparison, image_pairs, routed.groups.image_row_of_pair());
   test.compare(comparison, Activations(T, H, normed), routed.routing, gated);
@@ -282,112 +309,45 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// Returns the kind of the router's values: that of the case, but kTypical if the case has huge or mixed
-// values.
-Values router_values(const Case& c) {
-  return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
-}
-
 // Checks a case of route_and_experts_up(). Choices of experts are compared exactly: the expected choices are
 // computed from the kernel's own logits.
-void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_route_and_experts_up(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
   const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
                           {router_values(c), c.seed + 30});
-  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
-  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  const auto bias = random_floats(router_values(c), c.seed + 31, E);
+  const DeviceArray<float> device_bias(bias), x(size_t{1} * T * H);
   const DeviceRoutingMailbox routing(router.strips(), T, K);
   const IndexRange own = own_experts(c);
   const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
-                                       routing.view(), test.weights(), test.gated()});
-  wait_for_stream(subject.stream(), "checking route_and_experts_up");
+  subject.run("checking route_and_experts_up",
+              RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
+                                    routing.view(), test.weights(), test.gated()});
 
   const auto actual_x = x.read(comparison, "x");
-  std::vector<int> tokens;
-  for (int t = 0; t < T; ++t) {
-    tokens.push_back(t);
-    for (int i = 0; i < H; ++i)
-      comparison.equal("x", t, i, actual_x[static_cast<size_t>(t * H + i)], residual.at(t, i));
-  }
-  const Activations normed = norm.normed(tokens);
-  const Products logits = router.times(normed);
+  for (int t = 0; t < T; ++t)
+    for (int i = 0; i < H; ++i) comparison.equal("x", t, i, actual_x[t * H + i], residual.at(t, i));
+  const Activations normed = norm.normed(numbers_below(T));
   const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
   std::vector<ExpectedRouting> choices;
-  for (const int t : tokens) {
-    for (int e = 0; e < E; ++e) {
-      const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
-      comparison.near({"logits", t, e}, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
-                      expected.bound);
-    }
-    choices.push_back(choose(actual_logits.data() + t * E, E, K));
-  }
+  compare_products(comparison, "logits", router.times(normed), bias,
+                   [&](size_t at) { return actual_logits[at]; });
+  for (int t = 0; t < T; ++t) choices.push_back(choose(actual_logits.data() + t * E, E, K));
   routing.check_choices(comparison, choices, own);
   test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
-class TestDown {
- public:
-  TestDown(const Case& c, Stream stream, Format weights)
-      : hidden_(static_cast<size_t>(c.shape.hidden)),
-        matrix_(stream, weights, Origin::kStored,
-                {.rows = c.shape.hidden, .cols = c.shape.intermediate, .num_matrices = c.shape.num_experts},
-                {c.values, c.seed + 71}),
-        bias_(random_floats(c.values, c.seed + 73, static_cast<size_t>(c.shape.num_experts) * hidden_)),
-        device_bias_(bias_),
-        out_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) * hidden_) {}
-
-  const Strips& strips() const { return matrix_.strips(); }
-  const float* bias() const { return device_bias_.data(); }
-  const DeviceArray<float>& out() const { return out_; }
-
-  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing,
-               const std::vector<float>& actual) const {
-    routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
-      const Products products = matrix_.times(x, pairs, e);
-      for (size_t p = 0; p < pairs.size(); ++p)
-        for (size_t i = 0; i < hidden_; ++i) {
-          const auto column = static_cast<int>(i);
-          const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
-                                     bias_[static_cast<size_t>(e) * hidden_ + i]);
-          // Kernels multiply by the routing weight in float32, which rounds once.
-          const double weight = routing.weight(pairs[p]);
-          comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
-                          weight * sum.value,
-                          weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
-        }
-    });
-  }
-
- private:
-  size_t hidden_;
-  TestMatrix matrix_;
-  std::vector<float> bias_;
-  DeviceArray<float> device_bias_, out_;
-};
-
-// Returns rows of pairs as an image, in which each group begins at a multiple of 8 rows.
-std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector<uint16_t>& rows, int cols) {
-  const std::vector<int>& image_row = routed.groups.image_row_of_pair();
-  std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);
-  for (size_t pair = 0; pair < image_row.size(); ++pair)
-    for (int i = 0; i < cols; ++i)
-      image[element_of(image_row[pair], i / kTileCols, 0, routed.image_pairs, i)] =
-          rows[pair * static_cast<size_t>(cols) + static_cast<size_t>(i)];
-  return image;
-}
-
-void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_experts_down(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, K = c.shape.experts_per_token;
-  const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
+  const auto gated = random_bf16(c.values, c.seed + 70, size_t{1} * T * K * I);
   const RoutedCase routed(subject, c);
   const TestDown test(of_rank(c, routed.own), subject.stream(), subject.row.weights);
   const DeviceRoutingMailbox mailbox(routed.routing.choices());
-  const DeviceArray<uint16_t> device_gated(routed.image_pairs ? image_of_pairs(routed, gated, I) : gated);
-  const DeviceArray<unsigned> turns(std::vector<unsigned>(static_cast<size_t>(K), 0));
+  const DeviceArray<uint16_t> device_gated(
+      routed.image_pairs ? to_image(gated, I, routed.groups.image_row_of_pair(), routed.image_pairs) : gated);
+  const DeviceArray<unsigned> turns(std::vector<unsigned>(K, 0));
   ExpertsDownArgs args{rows_or_image(bf16(device_gated), routed.image_pairs),
                        routed.groups.view(),
                        routed.has_mailbox ? mailbox.view() : RoutingMailbox{},
@@ -410,9 +370,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
     x = activations_of(blocks, subject.gpu.target.has_block_products);
     args.gated = cuda::Activations(device_blocks.emplace(blocks).view());
   }
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(args);
-  wait_for_stream(subject.stream(), "checking experts_down");
+  subject.run("checking experts_down", args);
 
   const auto actual = test.out().read(comparison, "out");
   for (const unsigned turn : turns.read(comparison, "turns")) comparison.equal("turn", 0, 0, turn, 0);
@@ -423,19 +381,6 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   args.groups = by_64.view();
   args.max_groups = by_64.max_groups();
   compare_with_mma(comparison, subject, args, RowResult{"bits of out", H, test.out(), actual});
-}
-
-}  // namespace
-
-KernelFinding check_experts_up(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_experts_up_case);
-}
-KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target,
-                                         const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_route_and_experts_up_case);
-}
-KernelFinding check_experts_down(const KernelRow& row, const Target& target, const CaseLimits& limits) {
-  return check_cases(row, target, limits, check_experts_down_case);
 }
 
 }  // namespace nibble::cuda::verify

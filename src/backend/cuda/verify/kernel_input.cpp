@@ -10,8 +10,7 @@ namespace nibble::cuda::verify {
 
 std::vector<uint16_t> bits_of(const Activations& x) {
   std::vector<uint16_t> bits(x.size());
-  std::transform(x.values.begin(), x.values.end(), bits.begin(),
-                 [](float value) { return to_bf16(value).bits; });
+  std::ranges::transform(x.values, bits.begin(), [](float value) { return to_bf16(value).bits; });
   return bits;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/layout/layout_of.h"
@@ -17,9 +16,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-size_t size_of(int a, int b, int c = 1) {
-  return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
-}
+size_t size_of(int a, int b, int c = 1) { return size_t{1} * a * b * c; }
 
 // Returns the largest error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. Per 16 columns,
 // the tensor cores align 16 products and the addend to the largest of the 17. They truncate these 17 numbers
@@ -61,7 +58,7 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
     : format_(format),
       shape_(shape),
       strips_(make_strips(layout_of(format), shape.rows, shape.cols, shape.max_segment_tiles)),
-      packed_(static_cast<size_t>(shape.num_matrices) * strips_.matrix_bytes()) {
+      packed_(shape.num_matrices * strips_.matrix_bytes()) {
   const size_t count = size_of(shape.rows, shape.cols, shape.num_matrices);
   strips_.data = packed_.as<uint8_t>();
   check(cudaMemsetAsync(packed_.as<void>(), 0xFF, packed_.bytes(), stream), "poisoning");
@@ -86,20 +83,20 @@ void TestMatrix::pack_bf16(Stream stream) {
 // Quantises the matrix twice: on the GPU with quantise(), as at load, and on the host with encode_mxfp4() or
 // quantise_e4m3(). Expected products are computed from the host's codes.
 void TestMatrix::quantise_bf16(Stream stream) {
-  const auto cols = static_cast<size_t>(shape_.cols);
+  const size_t cols = shape_.cols;
   const bool is_mxfp4 = format_ == Format::kMxfp4;
   codes_.resize(is_mxfp4 ? bf16_.size() / 2 : bf16_.size());
   scales_.resize(is_mxfp4 ? bf16_.size() / kMxfp4BlockSize : 0);
-  row_scales_.resize(is_mxfp4 ? 0 : static_cast<size_t>(shape_.rows));
+  row_scales_.resize(is_mxfp4 ? 0 : shape_.rows);
   host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
-    const size_t first = static_cast<size_t>(row) * cols;
+    const size_t first = row * cols;
     std::vector<float> values(cols);
     std::transform(bf16_.data() + first, bf16_.data() + first + cols, values.data(), float_of);
     if (is_mxfp4)
       encode_mxfp4(values, std::span(codes_).subspan(first / 2, cols / 2),
                    std::span(scales_).subspan(first / kMxfp4BlockSize, cols / kMxfp4BlockSize));
     else
-      row_scales_[static_cast<size_t>(row)] = quantise_e4m3(values, std::span(codes_).subspan(first, cols));
+      row_scales_[row] = quantise_e4m3(values, std::span(codes_).subspan(first, cols));
   });
   if (!is_mxfp4) {
     device_row_scales_ = DeviceBuffer(row_scales_.size() * sizeof(float));
@@ -120,7 +117,7 @@ void TestMatrix::pack_mxfp4(Stream stream) {
 }
 
 double TestMatrix::decode(int matrix, int row, float* to) const {
-  const auto cols = static_cast<size_t>(shape_.cols);
+  const size_t cols = shape_.cols;
   const size_t first = size_of(matrix, shape_.rows, shape_.cols) + size_of(row, shape_.cols);
   if (format_ == Format::kMxfp4) {
     decode_mxfp4(std::span(codes_).subspan(first / 2, cols / 2),
@@ -128,7 +125,7 @@ double TestMatrix::decode(int matrix, int row, float* to) const {
   } else if (format_ == Format::kE4m3) {
     std::transform(codes_.data() + first, codes_.data() + first + cols, to,
                    [](uint8_t code) { return to_float(E4m3{code}); });
-    return row_scales_[static_cast<size_t>(row)];
+    return row_scales_[row];
   } else {
     std::transform(bf16_.data() + first, bf16_.data() + first + cols, to, float_of);
   }
@@ -137,18 +134,18 @@ double TestMatrix::decode(int matrix, int row, float* to) const {
 
 Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows, int matrix) const {
   NIBBLE_CHECK(x.cols == shape_.cols, "{} columns, {} in the matrix", x.cols, shape_.cols);
-  const auto cols = static_cast<size_t>(shape_.cols);
+  const size_t cols = shape_.cols;
   const double relative =
       x.block_products ? relative_bound(strips_, *x.block_products) : relative_bound(strips_);
   Products products{shape_.rows, {}, {}};
-  products.sums.resize(x_rows.size() * static_cast<size_t>(shape_.rows));
+  products.sums.resize(x_rows.size() * shape_.rows);
   products.bounds.resize(products.sums.size());
   host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
     std::vector<float> weights(cols);
     const double scale = decode(matrix, static_cast<int>(row), weights.data());
     for (size_t t = 0; t < x_rows.size(); ++t) {
-      const float* values = x.values.data() + static_cast<size_t>(x_rows[t]) * cols;
-      const float* slack = x.slack.data() + static_cast<size_t>(x_rows[t]) * cols;
+      const float* values = x.values.data() + x_rows[t] * cols;
+      const float* slack = x.slack.data() + x_rows[t] * cols;
       double sum = 0, magnitudes = 0, slacks = 0;
       for (size_t i = 0; i < cols; ++i) {
         const double product = double{weights[i]} * double{values[i]};
@@ -166,10 +163,6 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
   return products;
 }
 
-Products TestMatrix::times(const Activations& x) const {
-  std::vector<int> all(static_cast<size_t>(x.rows));
-  std::iota(all.begin(), all.end(), 0);
-  return times(x, all);
-}
+Products TestMatrix::times(const Activations& x) const { return times(x, numbers_below(x.rows)); }
 
 }  // namespace nibble::cuda::verify

@@ -1,6 +1,7 @@
 // Random matrices that are packed on the GPU and decoded on the host, and their expected products.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct Activations {
       : Activations(num_rows, num_cols) {
     for (size_t i = 0; i < bf16.size(); ++i) values[i] = float_of(bf16[i]);
   }
-  size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+  size_t size() const { return size_t{1} * rows * cols; }
 
   int rows, cols;
   std::vector<float> values, slack;  // [rows, cols]: activations; by how much the kernel's may differ
@@ -40,10 +41,22 @@ struct Activations {
 struct Products {
   int rows;
   std::vector<double> sums, bounds;  // [rows of x, rows of W]: the products; the largest permitted errors
-  size_t at(int x_row, int row) const {
-    return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
-  }
+  size_t at(int x_row, int row) const { return size_t{1} * x_row * rows + row; }
 };
+
+// Compares a kernel's sums of products and of `bias` (one number per row of W; empty: no bias). `actual(at)`
+// returns the kernel's result at an index of Products::sums. Adding the bias may add two rounding errors to
+// each of the two terms, together 2^-23 times the term's magnitude.
+template <typename Actual>
+void compare_products(Comparison& comparison, const char* what, const Products& expected,
+                      const std::vector<float>& bias, const Actual& actual) {
+  for (size_t at = 0; at < expected.sums.size(); ++at) {
+    const int x_row = static_cast<int>(at) / expected.rows, row = static_cast<int>(at) % expected.rows;
+    const double sum = expected.sums[at], b = bias.empty() ? 0 : bias[row];
+    comparison.near({what, x_row, row}, actual(at), sum + b,
+                    expected.bounds[at] + 0x1p-23 * (std::abs(sum) + std::abs(b)));
+  }
+}
 
 enum class Origin {
   kStored,     // the checkpoint has this format

@@ -1,7 +1,6 @@
 #include "backend/cuda/verify/residual.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/verify/host_threads.h"
@@ -10,8 +9,8 @@ namespace nibble::cuda::verify {
 namespace {
 
 std::vector<float> stream_of(const Case& c, int num_tokens) {
-  const auto hidden = static_cast<size_t>(c.shape.hidden);
-  std::vector<float> x = random_floats(c.values, c.seed, static_cast<size_t>(num_tokens) * hidden);
+  const size_t hidden = c.shape.hidden;
+  std::vector<float> x = random_floats(c.values, c.seed, num_tokens * hidden);
   if (c.values == Values::kTypical && num_tokens > 1)
     for (size_t i = x.size() - hidden; i < x.size(); ++i) x[i] *= 0x1p50f;
   return x;
@@ -24,19 +23,17 @@ TestResidual::TestResidual(const Case& c, int num_tokens, const Parts& parts)
       parts_(parts),
       x_(stream_of(c, num_tokens)),
       rest_(random_floats(c.values, c.seed + 1, parts.has_rest ? x_.size() : 0)),
-      experts_(random_floats(c.values, c.seed + 2, x_.size() * static_cast<size_t>(parts.num_experts))),
+      experts_(random_floats(c.values, c.seed + 2, x_.size() * parts.num_experts)),
       device_x_(x_),
       device_rest_(rest_),
       device_experts_(experts_) {}
 
 ResidualInput TestResidual::input() const {
-  ResidualInput input;
-  input.x = device_x_.data();
-  input.hidden = hidden_;
-  input.num_experts = parts_.num_experts;
-  if (parts_.has_rest) input.x_rest = device_rest_.data();
-  if (parts_.num_experts) input.experts = device_experts_.data();
-  return input;
+  return {.x = device_x_.data(),
+          .x_rest = parts_.has_rest ? device_rest_.data() : nullptr,
+          .experts = parts_.num_experts ? device_experts_.data() : nullptr,
+          .num_experts = parts_.num_experts,
+          .hidden = hidden_};
 }
 
 float TestResidual::at(int token, int i) const {
@@ -50,7 +47,7 @@ TestNorm::TestNorm(const Case& c, const TestResidual& residual)
     : residual_(residual),
       weights_(
           random_floats(c.values == Values::kZero || c.values == Values::kMixed ? c.values : Values::kTypical,
-                        c.seed + 3, static_cast<size_t>(c.shape.hidden))),
+                        c.seed + 3, c.shape.hidden)),
       device_weights_(weights_) {}
 
 // Computes x * weight / sqrt(mean(x^2) + eps). A kernel's mean is a sum of positive numbers, each rounded at
@@ -64,14 +61,11 @@ std::vector<Rounded> TestNorm::numbers(const std::vector<int>& tokens) const {
   std::vector<Rounded> numbers(tokens.size() * weights_.size());
   host_threads().for_each(static_cast<ptrdiff_t>(tokens.size()), [&](ptrdiff_t row, int) {
     double squares = 0;
-    for (int i = 0; i < hidden; ++i)
-      squares += std::pow(double{residual_.at(tokens[static_cast<size_t>(row)], i)}, 2);
+    for (int i = 0; i < hidden; ++i) squares += std::pow(double{residual_.at(tokens[row], i)}, 2);
     const double factor = 1 / std::sqrt(squares / hidden + double{kEps});
     for (int i = 0; i < hidden; ++i) {
-      const double number = double{residual_.at(tokens[static_cast<size_t>(row)], i)} * factor *
-                            double{weights_[static_cast<size_t>(i)]};
-      numbers[static_cast<size_t>(row) * weights_.size() + static_cast<size_t>(i)] =
-          round_bf16(number, kRelative * std::abs(number) + 0x1p-148);
+      const double number = double{residual_.at(tokens[row], i)} * factor * double{weights_[i]};
+      numbers[row * weights_.size() + i] = round_bf16(number, kRelative * std::abs(number) + 0x1p-148);
     }
   });
   return numbers;
@@ -85,12 +79,6 @@ Activations TestNorm::normed(const std::vector<int>& tokens) const {
     normed.slack[i] = from[i].slack;
   }
   return normed;
-}
-
-std::vector<int> all_tokens(int num_tokens) {
-  std::vector<int> tokens(static_cast<size_t>(num_tokens));
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
 }
 
 }  // namespace nibble::cuda::verify

@@ -28,9 +28,7 @@ class TestResidual {
   float at(int token, int i) const;
 
  private:
-  size_t place(int token, int i) const {
-    return static_cast<size_t>(token) * static_cast<size_t>(hidden_) + static_cast<size_t>(i);
-  }
+  size_t place(int token, int i) const { return size_t{1} * token * hidden_ + i; }
 
   int hidden_;
   Parts parts_;
@@ -53,7 +51,5 @@ class TestNorm {
   std::vector<float> weights_;
   DeviceArray<float> device_weights_;
 };
-
-std::vector<int> all_tokens(int num_tokens);
 
 }  // namespace nibble::cuda::verify

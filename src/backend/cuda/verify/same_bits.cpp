@@ -9,7 +9,7 @@ namespace nibble::cuda::verify {
 const KernelRow* row_by_mma(const KernelRow& row) {
   if (row.engine != MatrixEngine::kWgmma) return nullptr;
   const auto rows = kernel_rows();
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& other) {
+  const auto found = std::ranges::find_if(rows, [&](const KernelRow& other) {
     return other.operation == row.operation && other.weights == row.weights && other.to_rows == kAnyRows &&
            other.engine == MatrixEngine::kMma;
   });

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"
 
@@ -14,19 +13,17 @@ namespace nibble::cuda::verify {
 // Returns the mma.sync kernel that does the same work as the wgmma kernel `row`; null for other kernels.
 const KernelRow* row_by_mma(const KernelRow& row);
 
-// Compares the bits of numbers of 2 or 4 bytes, in rows of `cols` numbers.
+// Compares the bits of numbers of up to 4 bytes, in rows of `cols` numbers.
 template <typename T>
-void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& by_wgmma,
-                  const std::vector<T>& by_mma) {
+void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& actual,
+                  const std::vector<T>& expected) {
   const auto bits = [](T value) {
     uint32_t all = 0;
     std::memcpy(&all, &value, sizeof value);
     return double{static_cast<double>(all)};
   };
-  for (size_t i = 0; i < by_mma.size(); ++i)
-    comparison.equal(what, static_cast<ptrdiff_t>(i / static_cast<size_t>(cols)),
-                     static_cast<ptrdiff_t>(i % static_cast<size_t>(cols)), bits(by_wgmma[i]),
-                     bits(by_mma[i]));
+  for (size_t i = 0; i < expected.size(); ++i)
+    comparison.equal(what, i / cols, i % cols, bits(actual[i]), bits(expected[i]));
 }
 
 // A kernel's results: rows of `cols` numbers in GPU memory (`out`), and their copy on the host (`values`).
@@ -47,8 +44,7 @@ void compare_with_mma(Comparison& comparison, const Subject& subject, const Args
   const KernelRow* row = row_by_mma(subject.row);
   if (!row) return;
   result.out.poison();
-  row->launch(subject.gpu, args);
-  wait_for_stream(subject.stream(), "multiplying by mma.sync");
+  Subject{*row, subject.gpu}.run("multiplying by mma.sync", args);
   auto by_mma = result.out.read(comparison, result.what);
   by_mma.resize(result.values.size());
   compare_bits(comparison, result.what, result.cols, result.values, by_mma);

@@ -32,7 +32,7 @@ bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   config.intermediate = shape.intermediate;
   config.num_heads = shape.num_heads;
   config.num_kv_heads = shape.num_kv_heads;
-  config.head_dim = 64;
+  config.head_dim = kHeadDim;
   config.num_experts = shape.num_experts;
   config.experts_per_token = shape.experts_per_token;
   if (row.shared_bytes && row.shared_bytes(config, row.weights) > usable_bytes(target.budget)) return false;
@@ -54,7 +54,7 @@ IndexRange own_experts(const Case& c) {
 }
 
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
-                          CheckCase check_case) {
+                          CheckCase* check_case) {
   prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;

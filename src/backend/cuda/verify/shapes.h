@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/chip/check.h"
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
@@ -34,22 +36,31 @@ struct Subject {  // the kernel table row to check, and where to launch it
   LaunchContext gpu;
 
   Stream stream() const { return gpu.stream; }
-  template <typename Args>
-  void launch(const Args& args) const {
-    row.launch(gpu, args);
-  }
-  template <typename Args>
-  void launch(int num_rows, const Args& args) const {
-    row.launch(gpu, num_rows, args);
+  // Launches the kernel once all inputs have arrived, and waits for the kernel. `args`: arguments of
+  // KernelRow::launch(). `what` says what the GPU runs, for error messages.
+  template <typename... Args>
+  void run(const char* what, const Args&... args) const {
+    check(cudaDeviceSynchronize(), "preparing a check");
+    row.launch(gpu, args...);
+    wait_for_stream(gpu.stream, what);
   }
 };
 
-using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
+// The functions check_...() run a kernel in one case and compare its results.
+using CheckCase = void(Comparison& comparison, const Subject& subject, const Case& c);
+CheckCase check_embed, check_rms_norm, check_qkv, check_project, check_route, check_experts_up,
+    check_route_and_experts_up, check_experts_down, check_unembed, check_sample;
+struct AttendCase;
+using CheckAttendCase = void(Comparison& comparison, const Subject& subject, const AttendCase& c);
+CheckAttendCase check_append, check_attend_rows, check_attend_tiles;
 
 // Runs a check with typical values for each shape and each of its token counts. For one shape, also runs the
 // check with all kinds of values, for up to four numbers of tokens; among them are the smallest and the
 // largest number that `row` takes.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
-                          CheckCase check_case);
+                          CheckCase* check_case);
+// Runs a check of a kernel of attention in the cases of attention.cpp.
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
+                          CheckAttendCase* check_case);
 
 }  // namespace nibble::cuda::verify

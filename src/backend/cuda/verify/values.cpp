@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "backend/cuda/layout/activations.h"
 #include "backend/cuda/ptx/block_codes.h"
@@ -39,7 +40,7 @@ std::vector<T> fill(size_t count, const Element& element) {
   constexpr size_t kPiece{1 << 16};
   std::vector<T> elements(count);
   host_threads().for_each(static_cast<ptrdiff_t>((count + kPiece - 1) / kPiece), [&](ptrdiff_t piece, int) {
-    const size_t first = static_cast<size_t>(piece) * kPiece;
+    const size_t first = piece * kPiece;
     for (size_t i = first; i < std::min(count, first + kPiece); ++i) elements[i] = element(i);
   });
   return elements;
@@ -86,55 +87,54 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
   struct Range {
     int first, count;
   };
-  const auto range = [&]() -> Range {
-    switch (values) {
-      case Values::kTypical:
-        return {120, 6};
-      case Values::kZero:
-        return {0, kLargestScale + 1};
-      case Values::kEqual:
-        return {127, 1};
-      case Values::kDenormal:
-        return {1, 4};
-      case Values::kTiny:
-        return {60, 10};
-      case Values::kHuge:
-        return {kLargestScale - 9, 10};
-      case Values::kMixed:
-        return {kLargestScale - 60, 61};
-    }
-    NIBBLE_CHECK(false, "values {}", static_cast<int>(values));
-  }();
+  constexpr Range kRanges[]{{120, 6},                   // kTypical
+                            {0, kLargestScale + 1},     // kZero
+                            {127, 1},                   // kEqual
+                            {1, 4},                     // kDenormal
+                            {60, 10},                   // kTiny
+                            {kLargestScale - 9, 10},    // kHuge
+                            {kLargestScale - 60, 61}};  // kMixed
+  const Range range = kRanges[static_cast<int>(values)];
   return fill<uint8_t>(count, [=](size_t i) {
     return static_cast<uint8_t>(range.first +
                                 static_cast<int>(random_bits(seed, i) % static_cast<unsigned>(range.count)));
   });
 }
 
-std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
-  const auto num_rows = static_cast<int>(rows.size() / static_cast<size_t>(cols));
-  const int image_rows = whole_eights(num_rows);
+std::vector<int> numbers_below(int count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols, const std::vector<int>& places,
+                               int image_rows) {
   std::vector<uint16_t> image(image_bytes(image_rows, cols) / 2, 0);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<int>(i / static_cast<size_t>(cols)),
-               col = static_cast<int>(i % static_cast<size_t>(cols));
-    image[element_of(row, col / kTileCols, 0, image_rows, col)] = rows[i];
-  }
+  for (size_t row = 0; row < places.size(); ++row)
+    for (int col = 0; col < cols; ++col)
+      image[element_of(places[row], col / kTileCols, 0, image_rows, col)] = rows[row * cols + col];
   return image;
 }
 
-void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
-                   int cols) {
-  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
-  for (int row = 0; row < num_rows; ++row)
-    for (int col = cols; col < padded_cols(cols); ++col)
-      comparison.equal(what, row, col, image[element_of(row, col / kTileCols, 0, image_rows, col)], 0);
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
+  const int num_rows = static_cast<int>(rows.size()) / cols;
+  return to_image(rows, cols, numbers_below(num_rows), whole_eights(num_rows));
 }
 
-std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols) {
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int cols,
+                   const std::vector<int>& places) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  for (size_t row = 0; row < places.size(); ++row)
+    for (int col = cols; col < padded_cols(cols); ++col)
+      comparison.equal(what, row, col, image[element_of(places[row], col / kTileCols, 0, image_rows, col)],
+                       0);
+}
+
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int cols,
+                                 const std::vector<int>& places) {
   const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
   std::vector<uint16_t> rows;
-  for (int row = 0; row < num_rows; ++row)
+  for (const int row : places)
     for (int col = 0; col < cols; ++col)
       rows.push_back(image[element_of(row, col / kTileCols, 0, image_rows, col)]);
   return rows;

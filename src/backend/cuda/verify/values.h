@@ -24,6 +24,8 @@ inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kE
                                      Values::kTiny,    Values::kHuge, Values::kMixed};
 const char* name(Values values);
 
+inline constexpr int kHeadDim{64};  // elements of a query, key or value
+
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
@@ -43,15 +45,22 @@ inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Converts rows of `cols` columns to an image (layout/activations.h) of a multiple of 8 rows, and back.
+std::vector<int> numbers_below(int count);  // returns 0, 1, ..., count - 1
+
+// Converts rows of `cols` columns to an image (layout/activations.h), and back. Row r of the result or of
+// `rows` is row places[r] of the image. Without `places`, the image has the same rows, and zeros up to a
+// multiple of 8 rows.
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols, const std::vector<int>& places,
+                               int image_rows);
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
-std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int cols,
+                                 const std::vector<int>& places);
 // Returns activations as a kernel's argument: an image of `image_rows` rows, or plain rows if that is 0.
 inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
   return image_rows ? cuda::Activations::image(data, image_rows) : data;
 }
 // Checks that the columns that pad a row's last tile are zero.
-void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
-                   int cols);
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int cols,
+                   const std::vector<int>& places);
 
 }  // namespace nibble::cuda::verify

@@ -8,7 +8,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/ranks/connection.h"
-#include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/ranks/nccl_sum.h"
 #include "model/checkpoint/synthetic.h"
 #include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"
@@ -71,7 +71,8 @@ float term(int rank, int part, size_t at) {
 
 TEST(EmulatedNodes, AddUpInTheOrderOfRanks) {
   constexpr int kRanks{3}, kHidden{64}, kRows{40};
-  const Config config = *named_config("gpt-oss-20b");
+  Config config = *named_config("gpt-oss-20b");
+  config.hidden = kHidden;
   std::vector<Share> shares(kRanks, whole_of(config));
   const auto nccl = Nccl::load(FAKE_NCCL);
   const GroupId group = nccl->new_group();
@@ -90,12 +91,14 @@ TEST(EmulatedNodes, AddUpInTheOrderOfRanks) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank)
       threads.emplace_back([&, rank] {
-        const NcclRank own({nccl, num_parts == 1 ? group : GroupId{7}, shares}, rank, kHidden, kRows);
+        const Workspace unused{};
+        const NcclSum own({nccl, num_parts == 1 ? group : GroupId{7}, shares}, rank, config, kRows, unused);
         std::vector<float> parts, x(count, 0.1f);
         for (int part = 0; part < num_parts; ++part)
           for (size_t i = 0; i < count; ++i) parts.push_back(term(rank, part, i));
-        own.sum({Stream{}, this_target()}, Operation::kProject,
-                {parts.data(), num_parts, count, kHidden, x.data(), x.data(), kRows, kHidden});
+        own.sum({Stream{}, this_target()},
+                {Operation::kProject, {parts.data(), num_parts, count, kHidden, x.data(), x.data(), {}}},
+                {.half = 0, .number = 0, .num_tokens = kRows}, Turn::kSendAndWait);
         sums[static_cast<size_t>(rank)] = std::move(x);
       });
     for (std::thread& thread : threads) thread.join();

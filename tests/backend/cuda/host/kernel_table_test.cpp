@@ -19,16 +19,9 @@ namespace {
 KernelRow table_row(const char* kernel, Families families) {
   return {.operation = Operation::kQkv,
           .weights = Format::kBf16,
-          .activations = Format::kBf16,
-          .from_rows = 1,
-          .to_rows = kAnyRows,
-          .max_rows = kAnyRows,
-          .engine = MatrixEngine::kAny,
           .families = families,
           .pass = kFewPass,
           .launcher = &qkv,
-          .shared_bytes = nullptr,
-          .why_not = nullptr,
           .kernel = kernel,
           .reason = "a test"};
 }

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "backend/cuda/ranks/connection.h"
-#include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/ranks/nccl_sum.h"
 #include "backend/cuda/ranks/protocol.h"
 #include "tests/error_of.h"
 

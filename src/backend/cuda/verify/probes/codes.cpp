@@ -31,15 +31,15 @@ constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {
-    const auto at = static_cast<size_t>(row * kCols + col);
+    const size_t at = row * kCols + col;
     const uint32_t code = codes[at / 2] >> 4 * (at % 2) & 15;
     const int lane = row % 8 * 4 + col % 32 / 8, group = col % kTileCols / 32, neighbour = col % 8;
     const int thread = (row / kStripRows * kTiles + col / kTileCols) * 32 + lane,
               is_lower = row % kStripRows / 8;
     const int wide = place_of(BlockForm::kMxfp8, neighbour), packed = place_of(BlockForm::kMxfp4, neighbour);
-    const uint32_t word = containers[static_cast<size_t>(8 * thread + 4 * group + 2 * (wide / 4) + is_lower)];
+    const uint32_t word = containers[8 * thread + 4 * group + 2 * (wide / 4) + is_lower];
     comparison.equal("container", row, col, word >> 8 * (wide % 4) & 0xFF, code << 2);
-    const uint32_t packed_word = nibbles[static_cast<size_t>(4 * thread + 2 * group + is_lower)];
+    const uint32_t packed_word = nibbles[4 * thread + 2 * group + is_lower];
     comparison.equal("nibble", row, col, packed_word >> 4 * packed & 15, code);
   }
 }
@@ -75,7 +75,7 @@ ProbeFinding probe_unpacking() {
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
           for (int group = 0; group < 2; ++group)
             comparison.equal("scale", row, 2 * tile + group, weight_scales(word, lane) >> 8 * group & 0xFF,
-                             scales[static_cast<size_t>(row * (kCols / 32) + 2 * tile + group)]);
+                             scales[row * (kCols / 32) + 2 * tile + group]);
         }
       }
     }
@@ -120,7 +120,7 @@ ProbeFinding probe_quantising() {
         comparison.equal("scale of MXFP4", block, 0, actual[2], nibble_scale);
         const double unit = to_float(E8m0{actual[0]}), rest_unit = to_float(E8m0{actual[1]});
         for (int lane = 0; lane < 4; ++lane) {
-          const auto eight = static_cast<size_t>(4 * block + lane);
+          const size_t eight = 4 * block + lane;
           const TwoTerms terms = quantise_two_terms(lanes[lane], largest);
           comparison.equal("codes 0-3", block, lane, all_first[2 * eight], terms.first.first);
           comparison.equal("codes 4-7", block, lane, all_first[2 * eight + 1], terms.first.second);
@@ -131,8 +131,8 @@ ProbeFinding probe_quantising() {
           for (int c = 0; c < 8; ++c) {
             const int place = place_of(BlockForm::kMxfp8, c);
             const auto code = [&](const std::vector<uint32_t>& words) {
-              return double{to_float(E4m3{static_cast<uint8_t>(
-                  words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
+              return double{
+                  to_float(E4m3{static_cast<uint8_t>(words[2 * eight + place / 4] >> 8 * (place % 4))})};
             };
             // The sum of the two terms is exact, except that it may be off by up to 2^-14 times the scale
             // (`unit`) if the number is below 2^-6 times the scale.

@@ -61,7 +61,7 @@ ProbeFinding probe_shared_memory() {
             of_multiprocessor = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
   const OwnedStream stream;
   const DeviceBuffer last(sizeof(uint32_t));
-  touch_shared_memory(stream, static_cast<size_t>(of_cta), last.as<uint32_t>());
+  touch_shared_memory(stream, of_cta, last.as<uint32_t>());
   stream.wait();
   uint32_t word = 0;
   check(cudaMemcpy(&word, last.as<void>(), sizeof word, cudaMemcpyDeviceToHost), "copying results");

@@ -25,7 +25,7 @@ struct Rate {
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;
-  std::vector<long long> clocks(static_cast<size_t>(device_caps().num_multiprocessors));
+  std::vector<long long> clocks(device_caps().num_multiprocessors);
   const size_t size = clocks.size() * sizeof(long long);
   const DeviceBuffer device_clocks(size), sums(sizeof(float));
   const double all = double{kRateWarps} * kRateProducts * operations(product);
@@ -37,7 +37,7 @@ Rate rate_of(RatedProduct product) {
     });
     check(cudaMemcpy(clocks.data(), device_clocks.as<void>(), size, cudaMemcpyDeviceToHost),
           "copying results");
-    const long long slowest = *std::max_element(clocks.begin(), clocks.end());
+    const long long slowest = std::ranges::max(clocks);
     if (slowest == 0) break;
     best.operations_per_clock = std::max(best.operations_per_clock, all / static_cast<double>(slowest));
     best.teraflops = std::max(best.teraflops, all * static_cast<double>(clocks.size()) / milliseconds / 1e9);
