@@ -10,7 +10,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 
 from test_cli import GOLDEN, QUESTION, ROOT, TINY, answer, nibble, refusal
-from test_gguf import ANSWER, rewritten
+from test_gguf import ANSWER, read_safetensors, rewritten, widened
 
 
 def expanded(folder, *flags):
@@ -138,6 +138,22 @@ def as_f32(file, out):
 
 def all_of(kind):
     return {"gate": kind, "up": kind, "down": kind}
+
+
+def test_files_whose_price_is_measured_hold_the_model_in_the_types_that_they_name(tmp_path):
+    tool = [sys.executable, ROOT / "tools" / "experts_price", "--only-write", tmp_path]
+    subprocess.run([*tool, "Q4_0", "IQ4_NL", "NVFP4"], check=True)
+    for file, kind in (("BF16", "BF16"), ("Q4_0.gguf", "Q4_0"), ("IQ4_NL.gguf", "IQ4_NL"), ("NVFP4", "NVFP4")):
+        assert inspected(tmp_path / file, "--backend", "reference")["experts"].startswith(kind + " in the file"), file
+        assert answer("run", tmp_path / file, "-p", QUESTION, "--temperature", 0, "--experts", "bf16") == ANSWER
+    up = widened(read_safetensors(tmp_path / "BF16")["model.layers.2.mlp.experts.gate_up_proj"])[:, 1::2]
+    for file in ("Q4_0.gguf", "IQ4_NL.gguf"):
+        tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(tmp_path / file).tensors}
+        found = tensors["blk.2.ffn_up_exps.weight"]
+        change = gguf.quants.dequantize(found.data, found.tensor_type) - up
+        assert 0.01 < numpy.linalg.norm(change) / numpy.linalg.norm(up) < 0.12, file
+    done = subprocess.run([*tool, "Q4"], capture_output=True, text=True)
+    assert done.returncode == 1 and "no source is named Q4; expected BF16, Q8_0" in done.stderr
 
 
 MIXED = {"gate": Type.Q4_1, "up": Type.MXFP4, "down": Type.Q8_0}
