@@ -1,5 +1,5 @@
 // The chat page: starts it, lists the conversations and handles the user's actions.
-import { byId, copyText, notify, say } from "../base/dom.js";
+import { byId, copyText, notify, reportStart, say } from "../base/dom.js";
 import { addIcons } from "../base/icons.js";
 import { onKeyNeeded } from "../client/api.js";
 import { askForKey } from "../client/key_dialog.js";
@@ -22,6 +22,7 @@ import { stopAnswer } from "./running.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import { removeWithUndo, setUpUndo, undoDelete } from "./undo.js";
 
+reportStart();
 addIcons();
 
 // Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
