@@ -1,6 +1,4 @@
 // Types for `tsc`: of the libraries, and of functions of browsers that Debian's TypeScript does not know.
-declare module "*katex.js";
-declare module "*highlight.js";
 declare var katex: any;
 declare var hljs: any;
 declare var trustedTypes: any;

@@ -61,6 +61,12 @@ export function say(text) {
   byId("live").textContent = text;
 }
 
+/** Reports that all scripts of the page are loaded: loading.js. */
+export function reportStart() {
+  document.documentElement.dataset.started = "";
+  dispatchEvent(new Event("nibble-started"));
+}
+
 const notices = new Map();
 
 // Shows a notice of this kind above the composer; an empty text removes it.

@@ -5,6 +5,14 @@ import { newVersion } from "../storage/tree.js";
 
 /** @typedef {import("../storage/message.js").Message} Message */
 
+// Browsers end the connections of a page just before they close it, which is no fault of the server. The user may stay.
+const kLeaveMs = 5000;
+let isLeaving = false;
+addEventListener("beforeunload", () => {
+  isLeaving = true;
+  setTimeout(() => { isLeaving = false; }, kLeaveMs);
+});
+
 /**
  * The request for the next answer, or for the rest of one, without settings that the user left empty.
  * @param {Message[]} messages @param {any} settings @param {Message | undefined} begun  the answer to go on with
@@ -61,7 +69,7 @@ export function isBlank(chat, message) {
 
 /**
  * Fills `message` with the chunks of its answer; calls `onChange` after each. Returns whether the answer is over: false if
- * the server can't be reached, but may still have the rest.
+ * the server can't be reached, but may still have the rest, or the page is closed.
  * @param {Message} message @param {AsyncIterable<any>} chunks @param {AbortSignal} signal
  * @param {() => void} onChange
  */
@@ -85,9 +93,10 @@ export async function receive(message, chunks, signal, onChange) {
       onChange();
     }
   } catch (error) {
+    const isLost = error instanceof ConnectionError && !signal.aborted;
     if (signal.aborted) message.finish = "stopped";
-    else message.error = error.message;
-    if (error instanceof ConnectionError && message.received !== undefined && !signal.aborted) isOver = false;
+    else if (!(isLost && isLeaving)) message.error = error.message;
+    if (isLost && (isLeaving || message.received !== undefined)) isOver = false;
   }
   clearInterval(timer);
   message.isReconnecting = message.progress = undefined;

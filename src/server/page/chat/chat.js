@@ -1,5 +1,5 @@
 // The chat page: starts it, lists the conversations and handles the user's actions.
-import { byId, copyText, notify, say } from "../base/dom.js";
+import { byId, copyText, notify, reportStart, say } from "../base/dom.js";
 import { addIcons } from "../base/icons.js";
 import { onKeyNeeded } from "../client/api.js";
 import { askForKey } from "../client/key_dialog.js";
@@ -12,6 +12,7 @@ import { hasUnsavedDraft, saveDraft } from "../storage/drafts.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "../storage/exchange.js";
 import { moveOldConversations } from "../storage/old_storage.js";
 import * as store from "../storage/store.js";
+import { followClosedPages, recoverUnsaved } from "../storage/unsaved.js";
 import { sweepUnsent } from "../storage/unsent.js";
 import { onTokenNeeded } from "../tools/mcp_servers.js";
 import { askForToken } from "../tools/token_dialog.js";
@@ -21,6 +22,7 @@ import { stopAnswer } from "./running.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import { removeWithUndo, setUpUndo, undoDelete } from "./undo.js";
 
+reportStart();
 addIcons();
 
 // Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
@@ -146,9 +148,10 @@ onTokenNeeded(askForToken);
 
 await store.load(conversation.followChange, notify);
 setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
-store.reportDamage(await moveOldConversations());
+store.reportDamage((await moveOldConversations()) + (await recoverUnsaved()));
 if (store.isLoaded) sweepUnsent((chat) => store.conversations.has(chat));
 conversation.setUpConversation(showList);
+followClosedPages();
 setUpComposer(() => conversation.open, showList);
 showList();
 isReady = true;

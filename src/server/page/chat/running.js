@@ -3,6 +3,7 @@ import { say, notify } from "../base/dom.js";
 import { settingsOf } from "../settings/settings.js";
 import * as store from "../storage/store.js";
 import { branchOf } from "../storage/tree.js";
+import { saveAtOnce } from "../storage/unsaved.js";
 import { canRun, offerTools, runCalls } from "../tools/tool_loop.js";
 import { isBlank, newAnswer, receive, requestOf } from "./answer.js";
 import { alone, closeAnswer, messageOfAnswer, newChunks, openAnswers, releaseAnswer, restOfChunks } from "./resume.js";
@@ -31,7 +32,7 @@ let view = /** @type {View} */ ({});
  * @param {View} given */
 export function setUpAnswers(given) {
   view = given;
-  addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message).filter(
+  addEventListener("pagehide", () => saveAtOnce([...running.values()].map(({ message }) => message).filter(
     (message) => store.conversations.has(message.chat) && !isBlank(store.conversations.get(message.chat), message))));
   for (const handle of openAnswers()) alone(handle.id, () => resumeAnswer(handle));
 }

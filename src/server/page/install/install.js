@@ -1,6 +1,6 @@
 // The page /page/install/install.html: registers and removes the service worker. It shows no text of a model. Its content policy is
 // the only one that allows a Trusted Types policy, which a registration needs; this one returns a constant.
-import { byId } from "../base/dom.js";
+import { byId, reportStart } from "../base/dom.js";
 import { kServer } from "../base/server_address.js";
 
 const kWorker = new URL("../worker.js", import.meta.url).href;
@@ -46,6 +46,7 @@ async function remove() {
   await show();
 }
 
+reportStart();
 if (workers) {
   byId("add").addEventListener("click", add);
   byId("remove").addEventListener("click", remove);

@@ -3,6 +3,7 @@
 // highlight.js returns text with <span class="hljs-..."> and escaped characters. It is read here and made of elements;
 // if the result is not exactly the code, the code is shown without colours.
 import { copyButton, download, h } from "../base/dom.js";
+import { library } from "./library.js";
 
 const kMostColoured = 50_000;  // characters; longer code would block the page
 const kEndings = { bash: "sh", shell: "sh", python: "py", javascript: "js", typescript: "ts", markdown: "md", csharp: "cs",
@@ -23,21 +24,20 @@ export function codeBlock(code, language, isComplete) {
   element.append(
     h("div", { class: "code-head" }, h("span", {}, language), wrap, save, copyButton(() => code, `Copy this ${language || "text"}`)),
     h("pre", { tabindex: "0" }, shown));
-  if (isComplete && language && code.length <= kMostColoured) colour(shown, code, name);
+  if (isComplete && language && code.length <= kMostColoured) withHighlight(shown, (plain) => colour(plain, code, name));
   return element;
 }
 
-let loading = /** @type {Promise<unknown> | null} */ (null);
+const withHighlight = library("highlight.js");
 
-async function colour(element, code, language) {
+function colour(element, code, language) {
   try {
-    if (!globalThis.hljs) await (loading ??= import("./highlight.js"));
     const { hljs } = globalThis;
     if (!hljs.getLanguage(language)) return;
     const coloured = elementsOf(hljs.highlight(language, code, true).value);
     if (coloured.textContent === code) element.replaceChildren(...coloured.childNodes);
   } catch {
-    loading = null;  // the next block tries again; this one keeps plain text
+    // highlight.js fails for this code, which stays plain.
   }
 }
 

@@ -4,6 +4,7 @@
 // formula into a tree of objects. Only the elements and attributes below are made from it, so that no formula can
 // become a link, a picture, a style or a script.
 import { h } from "../base/dom.js";
+import { library } from "./library.js";
 import { checkMathFont } from "./math_font.js";
 
 const kMaxDisplay = 5000, kMaxInline = 1000;  // characters
@@ -106,18 +107,17 @@ export function formulaAt(text, at) {
   if (!found) return undefined;
   const source = decoded(found[1]);
   const element = h("span", { class: "math", "data-source": source, dir: "ltr" }, source);
-  show(element, source);
+  withKatex(element, show);
   return { node: element, end: at + found[0].length };
 }
 
-let katex = /** @type {any} */ (null);
-let loading = /** @type {Promise<void> | null} */ (null);
-
 // KaTeX is loaded for the first formula. Until then, and if it is missing, the source is shown.
-async function show(element, source) {
+const withKatex = library("katex.js", checkMathFont);
+
+function show(element) {
+  const source = element.dataset.source;
   try {
-    if (!katex) await (loading ??= import("./katex.js").then(checkMathFont));
-    katex = globalThis.katex;
+    const { katex } = globalThis;
     const isDisplay = source.startsWith("$$") || source.startsWith("\\[");
     const width = source.startsWith("$") && !isDisplay ? 1 : 2;
     const tree = katex.__renderToDomTree(source.slice(width, -width),
@@ -126,7 +126,7 @@ async function show(element, source) {
     append(shown, tree);
     element.replaceChildren(...shown.childNodes);
   } catch {
-    if (!katex) loading = null;  // the next formula tries again; else the formula is wrong: its source stays
+    // The formula is wrong: its source stays.
   }
 }
 

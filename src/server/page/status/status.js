@@ -1,5 +1,5 @@
 // Shows what the server is doing; polls once a second while the page is visible.
-import { byId, h } from "../base/dom.js";
+import { byId, h, reportStart } from "../base/dom.js";
 import { getJson, onKeyNeeded } from "../client/api.js";
 import { askForKey } from "../client/key_dialog.js";
 import { Chart } from "./chart.js";
@@ -126,5 +126,6 @@ function next() {
   document.addEventListener("visibilitychange", next, { once: true });
 }
 
+reportStart();
 onKeyNeeded(askForKey);
 poll();

@@ -59,6 +59,13 @@ export const newMessage = (chat, parent, fields) =>
  * @param {Message} message */
 export const isEmpty = (message) => !message.content && !message.reasoning && !message.calls?.length;
 
+/** @param {{content?: string, reasoning?: string}} message */
+const textLength = ({ content, reasoning }) => (content ?? "").length + (reasoning ?? "").length;
+
+/** Whether a record of the same answer has more text.
+ * @param {Message} message @param {any} other */
+export const isBehind = (message, other) => textLength(message) < textLength(other);
+
 const isCall = (call) => typeof call?.id === "string" && typeof call.function?.name === "string" &&
   typeof call.function.arguments === "string";
 const isUsage = (usage) => [usage?.completion_tokens, usage?.prompt_tokens, usage?.prompt_tokens_details?.cached_tokens,

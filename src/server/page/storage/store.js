@@ -2,21 +2,32 @@
 // blocked or full, everything works from memory, and `onFault` reports it.
 import { listen, post } from "./channel.js";
 import { begin, committed, connect, filesKey, openedDatabase, readAll, result, setAside } from "./database.js";
-import { isEmpty, messageOf, newId } from "./message.js";
+import { isBehind, isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
 /**
  * @typedef {import("./message.js").Message} Message
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {import("./channel.js").Change} Change
+ *
+ * @typedef {object} Write  a change of the database that is not committed yet
+ * @property {Conversation} chat
+ * @property {Message[]} messages
+ * @property {number} began         milliseconds since 1970
+ * @property {boolean} [endsDraft]  deletes the draft, which the messages contain
+ * @property {boolean} [revives]    brings a deleted conversation back
+ * @property {boolean} [hasFields]  saves the title, the settings, and whether it is pinned
+ * @property {boolean} [isDeleted]  deletes the conversation
  */
 
 /** @type {Map<string, Conversation>} */
 export const conversations = new Map();
 
 export const deleted = new Set();  // ids of conversations
-/** @type {Set<Message[]>} */
-const pending = new Set();  // messages that write() is still saving
+/** @type {Set<Write>} */
+export const pending = new Set();
+/** @type {Map<Message, boolean>} */
+const saving = new Map();  // answers that saveProgress() is saving, and whether it has to save them again
 /** @type {Set<Message>} */
 const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
 export let isLoaded = false;
@@ -43,6 +54,9 @@ export function conversation(id) {
 
 /** Whether closing the page would lose messages. */
 export const hasUnsaved = () => [...unsaved].some(isKept);
+
+/** Messages that could not be stored. */
+export const unsavedMessages = () => [...unsaved].filter(isKept);
 
 /** Conversations with a message or a draft, the latest first. */
 export const listed = () =>
@@ -174,25 +188,17 @@ export function saveFields(chat) {
 
 /** Saves an answer as received so far. Without text, only sends it to other tabs.
  * @param {Conversation} chat @param {Message} message */
-export function saveProgress(chat, message, hasText = true) {
+export async function saveProgress(chat, message, hasText = true) {
   post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
-  return hasText ? write(chat, [message]) : undefined;
-}
-
-/**
- * Saves received text and unfinished writes while the page closes, when nothing can be awaited any more.
- * @param {Message[]} received
- */
-export function saveAtOnce(received) {
-  const unsaved = [...received, ...[...pending].flat()].filter((message) => message.complete || !isEmpty(message));
-  if (!unsaved.length) return;
-  try {
-    const transaction = openedDatabase().transaction("messages", "readwrite");
-    for (const message of unsaved) transaction.objectStore("messages").put(message);
-    transaction.commit();
-  } catch {
-    // The storage is blocked, which the page has reported.
-  }
+  if (!hasText) return;
+  const isSaving = saving.has(message);
+  saving.set(message, isSaving);
+  if (isSaving) return;  // on a slow disk, writes of each step would queue up
+  do {
+    saving.set(message, false);
+    await write(chat, [message]);
+  } while (saving.get(message));
+  saving.delete(message);
 }
 
 /** Drops an answer without text. It was never stored.
@@ -203,15 +209,17 @@ export function drop(chat, message) {
 }
 
 /** @param {Message} message */
-const isKept = (message) => conversations.get(message.chat)?.messages.get(message.id) === message;
+export const isKept = (message) => conversations.get(message.chat)?.messages.get(message.id) === message;
 
 /**
  * Compares and appends in one transaction: stores what is missing, and changes no complete message. Adds the rest of
  * the conversation if the storage lost it, or was full before. Returns whether all is stored.
  * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean, hasFields?: boolean}} options
  */
-export async function write(chat, messages, { endsDraft = false, revives = false, hasFields = false } = {}) {
-  pending.add(messages);
+export async function write(chat, messages, options = {}) {
+  const { endsDraft = false, revives = false, hasFields = false } = options;
+  const entry = { ...options, chat, messages, began: Date.now() };
+  pending.add(entry);
   const wanted = new Set(messages);
   try {
     const transaction = await begin(["messages", "chats", "drafts"]);
@@ -231,7 +239,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
     for (const message of hasGap ? [...chat.messages.values()] : wanted) {
       if (!message.complete && isEmpty(message)) continue;
       const old = await result(stored.get([chat.id, message.id]));
-      if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
+      if (!old || (old.complete === false && wanted.has(message) && !isBehind(message, old))) stored.put(message);
     }
     const { title, settings, pinned } = hasFields ? chat : /** @type {Conversation} */ ({ ...chat, ...record });
     chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings, pinned });
@@ -247,13 +255,17 @@ export async function write(chat, messages, { endsDraft = false, revives = false
     reportFault("storage", error.name === "QuotaExceededError" ? kFull : `${kBlocked} (${error.message})`);
     return false;
   } finally {
-    pending.delete(messages);
+    pending.delete(entry);
   }
 }
 
+/** Applies a change made in another tab.
+ * @type {(change: Change) => void} */
+export let applyChange = () => {};
+
 /** @param {(change: Change, isNews: boolean) => void} onChange */
 function follow(onChange) {
-  listen((change) => {
+  applyChange = (change) => {
     let isNews = true;  // not the progress of a known message
     if (change.kind === "deleted") {
       deleted.add(change.chat);
@@ -272,5 +284,6 @@ function follow(onChange) {
       if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();
     }
     onChange(change, isNews);
-  });
+  };
+  listen((change) => applyChange(change));
 }

@@ -4,6 +4,7 @@ import { h } from "../base/dom.js";
 
 export const kRunMs = 10_000;      // time limit of a program
 const kLoadMs = 10_000;            // time limit for the frame
+const kAgainMs = 1000;             // a frame that has ended to load, but not begun to run, is loaded again after this time
 const kMostText = 20_000;          // characters of output
 
 export const kJavaScript = {
@@ -24,7 +25,9 @@ export function runJavaScript(code, signal, ms = kRunMs) {
   return new Promise((resolve, reject) => {
     const frame = h("iframe", { sandbox: "allow-scripts", src: new URL("sandbox.html", import.meta.url).href, hidden: true,
       title: "JavaScript tool", "aria-hidden": "true" });
+    frame.addEventListener("load", () => setTimeout(() => { if (!isReady) frame.src = frame.src; }, kAgainMs));
     const lines = [];
+    let isReady = false;
     let rest = kMostText;
     let timer = setTimeout(() => end(() => reject(new Error("The sandbox did not load."))), kLoadMs);
     const finish = (note) => end(() => resolve([...lines, ...note].join("\n") || "The program printed nothing and has no value."));
@@ -42,6 +45,7 @@ export function runJavaScript(code, signal, ms = kRunMs) {
     function take({ source, data }) {
       if (source !== frame.contentWindow) return;
       if (data?.isReady) {
+        isReady = true;
         clearTimeout(timer);
         timer = setTimeout(() => finish([`Ended: the program took longer than ${ms / 1000} seconds.`]), ms);
         frame.contentWindow.postMessage(code, "*");  // an opaque origin has no name
