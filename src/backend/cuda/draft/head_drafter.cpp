@@ -51,7 +51,9 @@ BackendOptions cache_options(const BackendOptions& options) {
 // null, only computes the size.
 size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWorkspace& w) {
   Arena arena(base);
-  const auto take = [&]<typename T>(T*& pointer, size_t count) { pointer = arena.take_array<T>(count); };
+  const auto take = [&]<typename Element>(Element*& pointer, size_t count) {
+    pointer = arena.take_array<Element>(count);
+  };
   const DraftHeadConfig& head = options.draft_head->config;
   const int slice = std::min(kSliceRows, options.max_batch_tokens),
             kv_width = head.num_kv_heads * head.head_dim, q_width = head.num_heads * head.head_dim;
