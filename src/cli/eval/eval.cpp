@@ -111,8 +111,8 @@ std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   return activations;
 }
 
-// Whether the experts of both models run in the same formats. Matrix::format() does not tell ggml blocks, which
-// the reference backend reads as they are, from blocks that become BF16.
+// Whether the experts of both models are stored and run in the same formats. Matrix::format() alone is BF16
+// for ggml blocks that the reference backend reads as they are.
 bool have_same_experts(const Model& a, const Model& b) {
   const auto is_same = [](const Matrix& one, const Matrix& other) {
     return one.stored.index() == other.stored.index() && one.format() == other.format() &&
