@@ -1,6 +1,6 @@
 // Implements RankSum by NCCL, for ranks on different machines, for GPUs without peer access, and if --nccl is
-// given. NCCL only gathers the terms; a kernel adds them in rank order. NCCL's own all-reduce adds in an order
-// that depends on the number of rows.
+// given. NCCL only gathers the terms; a kernel adds them in rank order. NCCL's own all-reduce adds in an
+// order that depends on the number of rows.
 #pragma once
 
 #include <memory>

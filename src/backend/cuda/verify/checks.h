@@ -8,16 +8,10 @@
 #include <vector>
 
 #include "backend/cuda/cuda_options.h"
-#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/shapes.h"
 #include "backend/kernel_check.h"
 
 namespace nibble::cuda::verify {
-
-// Largest cases that a check runs. `nibble verify` sets no limits. Tests on an emulated GPU set them, because
-// large cases take minutes there.
-struct CaseLimits {
-  int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
-};
 
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 

@@ -6,12 +6,18 @@
 
 #include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/verify/checks.h"
+#include "backend/cuda/kernel_table.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
 #include "core/tensors/index_range.h"
 
 namespace nibble::cuda::verify {
+
+// Largest cases that a check runs. `nibble verify` sets no limits. Tests on an emulated GPU set them, because
+// large cases take minutes there.
+struct CaseLimits {
+  int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
+};
 
 struct Shape {
   int hidden, num_heads, num_kv_heads, num_experts, experts_per_token, intermediate, vocab;
