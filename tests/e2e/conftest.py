@@ -13,6 +13,8 @@ LONG = (
     "test_page_versions",
     "test_experts",
     "test_page_resume",
+    "test_page_closing",
+    "test_page_loading",
     "test_page_composer",
     "test_harmony",
 )

@@ -67,6 +67,7 @@ def test_the_text_of_an_answer_that_the_server_does_not_keep_is_saved(chromium):
         assert chromium.js(QUESTIONS) == ["Tell me a story about a fox."] and chromium.js(ITEMS) == []
         reload(chromium)
         assert chromium.last(".answer").startswith(shown)
+        chromium.driver.get("about:blank")  # or it would ask the server that has ended for the icon
     chromium.console_errors()
     chromium.requests()
 
@@ -80,6 +81,7 @@ def test_the_text_of_an_answer_that_can_not_go_on_is_saved_as_not_complete(chrom
         leave_and_return(chromium, server)
         assert chromium.last(".answer").startswith(shown) and chromium.last(".end") == "Not complete."
         assert not chromium.find(".turn.assistant .error").is_displayed()
+        chromium.driver.get("about:blank")
     chromium.console_errors()
     chromium.requests()
 

@@ -208,7 +208,8 @@ export function drop(chat, message) {
   post({ kind: "dropped", chat: chat.id, id: message.id });
 }
 
-/** @param {Message} message */
+/** Whether its conversation still has this message.
+ * @param {Message} message */
 export const isKept = (message) => conversations.get(message.chat)?.messages.get(message.id) === message;
 
 /**
