@@ -1,11 +1,10 @@
-#include "cli/eval/eval.h"
-
-#include <CLI/CLI.hpp>
+// nibble eval: measures quality by perplexity, by tasks with exact answers, or against golden data.
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/eval/compare.h"
 #include "cli/eval/golden.h"
 #include "cli/eval/golden_report.h"
@@ -13,6 +12,7 @@
 #include "cli/eval/tasks.h"
 #include "cli/measure/run_record.h"
 #include "cli/nodes.h"
+#include "cli/options.h"
 #include "core/console/progress.h"
 #include "core/errors/error.h"
 #include "core/files/mapped_file.h"
@@ -33,8 +33,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kEvalFooter{R"(
 Give exactly one of --text, --tasks and --golden. With --compare the text is read twice on the same backend: by the model
@@ -299,14 +297,13 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
     print_json(options, setup, *backend, golden_json(results, tolerance, backend->name()));
   else
     print_golden_table(results, tolerance, backend->name());
-  const bool all_within =
-      std::all_of(results.begin(), results.end(), [](const GoldenResult& r) { return r.is_within; });
+  const bool all_within = std::ranges::all_of(results, [](const GoldenResult& r) { return r.is_within; });
   return all_within ? kDone : kCheckFailed;
 }
 
 int eval(const EvalOptions& options, const Settings& settings) {
   const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
-  if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
+  if (std::ranges::count(kinds, true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
   if (options.is_compared && options.text.empty()) throw InputError("--compare needs --text FILE");
   ResolvedSettings setup = resolve(settings);
@@ -323,18 +320,15 @@ int eval(const EvalOptions& options, const Settings& settings) {
 Action define_eval(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<EvalOptions>();
   add_model(command, options->model);
-  command.add_option("--text", options->text, "perplexity of a text")->type_name("FILE");
-  command
-      .add_option("--tasks", options->tasks, "accuracy on prompts with exact answers, greedy, as in a chat")
-      ->type_name("FILE");
-  command.add_option("--golden", options->golden, "agreement with the results of another implementation")
-      ->type_name("FILE");
+  add_value(command, "--text", "FILE", options->text, "perplexity of a text");
+  add_value(command, "--tasks", "FILE", options->tasks,
+            "accuracy on prompts with exact answers, greedy, as in a chat");
+  add_value(command, "--golden", "FILE", options->golden,
+            "agreement with the results of another implementation");
   command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
-  command.add_option("--window", options->window, "with --text: tokens per window [1024]")
-      ->type_name("N")
+  add_value(command, "--window", "N", options->window, "with --text: tokens per window [1024]")
       ->check(CLI::Range(2, 1 << 20));
-  command.add_option("--limit", options->limit, "only the first N windows, tasks or prompts")
-      ->type_name("N")
+  add_value(command, "--limit", "N", options->limit, "only the first N windows, tasks or prompts")
       ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--verbose", options->is_verbose,
                    "with --tasks: print the answers with an unexpected outcome");
