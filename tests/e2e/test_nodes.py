@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -47,6 +48,17 @@ def node(rank, *arguments, env=None):
 def end_of(process):
     out, told = process.communicate(timeout=60)
     return process.returncode, out.decode(), told.decode()
+
+
+def read_until(pipe, text):
+    """Reads until `text` has arrived. Returns all that was read."""
+    said = ""
+    while text not in said:
+        assert select.select([pipe], [], [], 60)[0], said
+        part = os.read(pipe.fileno(), 65536).decode()
+        assert part, said
+        said += part
+    return said
 
 
 def run_both(*arguments):
@@ -101,8 +113,9 @@ def test_a_node_that_differs_is_refused_with_a_line_on_both_sides(place, tmp_pat
         with node(1, "run", "tiny", *follower_flags, *flags, env=env) as follower:
             code, out, said = end_of(follower)
         assert (code, out) == (2, "") and said.startswith("nibble: --head") and said.count("\n") == 1 and told in said
+        said = read_until(head.stderr, "was refused")  # the follower may end before the head has said so
         head.terminate()  # the head is still waiting
-        _, _, said = end_of(head)
+        said += end_of(head)[2]
         assert said.count("was refused") == 1 and ("the secret is wrong" if env else told) in said
 
 
