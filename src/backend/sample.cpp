@@ -122,7 +122,7 @@ double sum_weights(std::span<const Candidate> candidates) {
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
   // All tokens below this weight together weigh less than (1 - top_p) of the total, so none of them is kept.
-  // Of a vocabulary of 201,088 tokens, hundreds remain.
+  // This typically leaves hundreds of the 201,088 tokens of the vocabulary.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 

@@ -1,4 +1,5 @@
-// What every operation gets: the kernels, threads and tuning, and the flag that stops the step.
+// The resources that every operation of the CPU backend uses: kernels, threads, tuning, and the flag that
+// stops a step.
 #pragma once
 
 #include <cstddef>

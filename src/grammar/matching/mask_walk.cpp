@@ -118,8 +118,8 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What may follow an item depends on the item's text only for member names and for list items that must all
-  // differ. Neither is a kMatch.
+  // The text that may follow an item depends on the item's own text in two cases: member names, and list
+  // items that must be unique. Neither is a kMatch.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -18,8 +18,8 @@
 
 namespace nibble {
 
-// What config.json says about a quantisation and the tensors do not show. A field is not set if config.json
-// does not describe the field's quantisation.
+// Properties of a quantisation that only config.json states: they cannot be seen in the tensors. A field is
+// unset if config.json does not describe that quantisation.
 struct ForeignRules {
   std::optional<uint32_t> gptq_zero_offset{};  // 1: the file stores zero points minus 1; 0: as they are
 };

@@ -71,8 +71,8 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// Of the golden drafts that are accepted, a head in MXFP4 may miss one in twenty, as on the CPU. Rounding to
-// bfloat16 may change one more in fifty, at near ties.
+// With MXFP4 weights, the head may get one in twenty of the accepted golden drafts wrong, the same limit as
+// on the CPU. Rounding to bfloat16 may change another one in fifty, where two tokens are almost tied.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());

@@ -78,8 +78,9 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   }
 }
 
-// `nibble tune` also tries the kernels for many tokens with fewer rows than the table gives them. In steps of
-// so few rows, decode kernels form the groups of pairs themselves; these kernels read the groups from memory.
+// `nibble tune` also tries the kernels for many tokens with fewer rows than the table gives them. These
+// kernels read the groups of pairs from memory. In a step with that few rows, decode kernels form the groups
+// themselves.
 TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   for (KernelRow row : rows_to_check()) {
     const bool is_of_experts = row.operation == Operation::kRoute || row.operation == Operation::kExpertsUp ||

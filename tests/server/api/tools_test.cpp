@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What an API reads from a request with tools. ApiRow::offer sends the same `functions` through one API, each
+// The tools that an API reads from a request. ApiRow::offer sends the same `functions` through one API, each
 // as JSON with the members "name", "description", "parameters" and "strict".
 struct Offer {
   std::vector<OfferedTool> offered;

@@ -1,6 +1,6 @@
-// What a page has not stored when it closes. A transaction of IndexedDB that waits for another one is dropped when its page ends,
-// and nothing can be awaited then. So all of it is also put into localStorage, at once, as an item of this page's own. The next
-// start, or another open tab, adds it to the database and removes the item.
+// Saves data that is not stored yet when the page closes. A closing page cannot wait, and the browser drops its IndexedDB
+// transactions that still wait for others. So the page also writes the data to localStorage, synchronously, under a key of its own.
+// The next start, or another open tab, moves the data to the database.
 //
 //   nibble.unsaved.<random>  {saved, writes: [{chat: {id, leaf, changed, title, settings, pinned}, messages, drafts,
 //                            revives, hasFields, isDeleted}]}, in the order of the writes
