@@ -12,28 +12,53 @@ namespace nibble::cuda {
 namespace {
 
 std::string norm_text(NormIn norm, std::string_view readers) {
-  if (norm == NormIn::kReader) return fmt::format("computed by {}", readers);
-  return norm == NormIn::kOwnLaunch ? "a launch of its own, rms_norm"
-         : norm == NormIn::kRouter  ? "computed by the router's launch"
-                                    : "left by the sum over ranks";
+  switch (norm) {
+    case NormIn::kReader:
+      return fmt::format("computed by {}", readers);
+    case NormIn::kOwnLaunch:
+      return "a launch of its own, rms_norm";
+    case NormIn::kRouter:
+      return "computed by the router's launch";
+    case NormIn::kAllReduce:
+      break;
+  }
+  return "left by the sum over ranks";
 }
 
 std::string_view layout_text(ActivationLayout layout) {
-  return layout == ActivationLayout::kRows    ? "rows of BF16"
-         : layout == ActivationLayout::kImage ? "swizzled image of BF16"
-                                              : "rows of blocks with scales";
+  switch (layout) {
+    case ActivationLayout::kRows:
+      return "rows of BF16";
+    case ActivationLayout::kImage:
+      return "swizzled image of BF16";
+    case ActivationLayout::kBlocks:
+      break;
+  }
+  return "rows of blocks with scales";
 }
 
 std::string_view routing_text(RoutingBy routing) {
-  return routing == RoutingBy::kSameLaunch ? "in one launch with experts-up; mailbox to experts-down"
-         : routing == RoutingBy::kMailbox  ? "experts-up ranks the logits; mailbox to experts-down"
-                                           : "groups in memory";
+  switch (routing) {
+    case RoutingBy::kSameLaunch:
+      return "in one launch with experts-up; mailbox to experts-down";
+    case RoutingBy::kMailbox:
+      return "experts-up ranks the logits; mailbox to experts-down";
+    case RoutingBy::kGroups:
+      break;
+  }
+  return "groups in memory";
 }
 
 std::string_view stream_text(StreamIn stream) {
-  return stream == StreamIn::kX              ? "x"
-         : stream == StreamIn::kProjectParts ? "the output of project"
-                                             : "the memory of the experts' outputs";
+  switch (stream) {
+    case StreamIn::kX:
+      return "x";
+    case StreamIn::kProjectParts:
+      return "the output of project";
+    case StreamIn::kExpertsOut:
+      break;
+  }
+  return "the memory of the experts' outputs";
 }
 
 std::string stream_shape_text(const StreamShape& shape) {

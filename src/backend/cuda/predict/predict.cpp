@@ -31,8 +31,15 @@ struct Reached {
 
 // Returns how many columns of activations (k of the mma) one block-scaled instruction multiplies.
 double columns_per_product(BlockFormat format) {
-  if (format == BlockFormat::kMxfp8x2) return 16;  // 32 columns take two instructions: numbers have two terms
-  return format == BlockFormat::kMxfp8 ? 32 : 64;
+  switch (format) {
+    case BlockFormat::kMxfp8x2:
+      return 16;  // 32 columns take two instructions, because each number has two terms
+    case BlockFormat::kMxfp8:
+      return 32;
+    case BlockFormat::kMxfp4:
+      break;
+  }
+  return 64;
 }
 
 Reached reached_by(const ChipSpeeds& chip, const Target& target,
