@@ -36,14 +36,18 @@ def chromium():
         yield page
 
 
-def visit_anew(chromium, server):
-    """Opens the page as a new visitor sees it, with greedy answers."""
-    chromium.go(server.url + "/status")
-    chromium.forget(server.url)
+def visit_anew(chromium, url):
+    """Opens the page of this server as a new visitor sees it, with greedy answers. The console's messages and requests of
+    pages that were open before are dropped: a page asks for its server's state until it is left, also if the server of an
+    earlier test has ended."""
+    chromium.go(url + "/status")
+    chromium.console_errors()
+    chromium.requests()
+    chromium.forget(url)
     chromium.js("sessionStorage.clear()")
     chromium.js("localStorage.setItem('nibble.settings', JSON.stringify({temperature: '0'}))")
     chromium.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
-    chromium.go(server.url + "/")
+    chromium.go(url + "/")
     chromium.wait_for_end()
 
 
@@ -51,7 +55,7 @@ def visit_anew(chromium, server):
 def page(chromium, server):
     """The page as a new visitor sees it, with greedy answers. Whatever a test does, the page may contact only the
     server, and the console must be free of warnings and errors."""
-    visit_anew(chromium, server)
+    visit_anew(chromium, server.url)
     yield chromium
     assert chromium.console_errors() == []
     asked = chromium.requests()
@@ -357,8 +361,6 @@ def test_a_key_is_asked_for_once_for_all_tabs(chromium):
         chromium.js("sessionStorage.clear()")
         chromium.go(locked.url + "/")
         chromium.wait("document.getElementById('key-dialog').open")
-    chromium.console_errors()
-    chromium.requests()
 
 
 # Markdown, and what it must not let through

@@ -7,8 +7,8 @@ import browser
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from test_page import QUESTION, begin_endless_answer, chromium, page, server  # noqa: F401: fixtures
-from test_page_resume import ANSWER, RUNNING, begin_answer, visit, wait_until_over
+from test_page import QUESTION, begin_endless_answer, chromium, page, server, visit_anew  # noqa: F401: fixtures
+from test_page_resume import ANSWER, RUNNING, begin_answer, wait_until_over
 from test_page_storage import QUESTIONS, database, reload, tabs  # noqa: F401: a fixture
 from test_serve import TOOLS, serving
 
@@ -55,7 +55,7 @@ def ask_without_answer(page, text=QUESTION):
 
 def test_the_text_of_an_answer_that_the_server_does_not_keep_is_saved(chromium):
     with serving("--resume-time", 1) as server:
-        visit(chromium, server)
+        visit_anew(chromium, server.url)
         hold(chromium)
         begin_answer(chromium, length=30000)
         shown = chromium.last(".answer")
@@ -68,13 +68,11 @@ def test_the_text_of_an_answer_that_the_server_does_not_keep_is_saved(chromium):
         reload(chromium)
         assert chromium.last(".answer").startswith(shown)
         chromium.driver.get("about:blank")  # or it would ask the server that has ended for the icon
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_the_text_of_an_answer_that_can_not_go_on_is_saved_as_not_complete(chromium):
     with serving("--resume-time", 0) as server:
-        visit(chromium, server)
+        visit_anew(chromium, server.url)
         hold(chromium)
         begin_endless_answer(chromium)
         shown = chromium.last(".answer")
@@ -82,8 +80,6 @@ def test_the_text_of_an_answer_that_can_not_go_on_is_saved_as_not_complete(chrom
         assert chromium.last(".answer").startswith(shown) and chromium.last(".end") == "Not complete."
         assert not chromium.find(".turn.assistant .error").is_displayed()
         chromium.driver.get("about:blank")
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_a_question_is_saved_and_its_draft_does_not_come_back(page, server):

@@ -93,8 +93,6 @@ def proxy(chromium, server):
     chromium.driver.get("about:blank")
     proxy.shutdown()
     proxy.server_close()
-    chromium.console_errors()
-    chromium.requests()
 
 
 def started(page):

@@ -12,7 +12,7 @@ import ports
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from test_page import QUESTION, begin_endless_answer, chromium  # noqa: F401: a fixture
+from test_page import QUESTION, begin_endless_answer, chromium, visit_anew  # noqa: F401: a fixture
 from test_page_storage import database
 from test_replicas import wait_until
 from test_serve import serving
@@ -69,20 +69,10 @@ def server():
         yield running
 
 
-def visit(page, server, url=None):
-    url = url or server.url
-    page.go(url + "/status")
-    page.forget(url)
-    page.js("sessionStorage.clear()")
-    page.js("localStorage.setItem('nibble.settings', JSON.stringify({temperature: '0'}))")
-    page.go(url + "/")
-    page.wait_for_end()
-
-
 @pytest.fixture
 def page(chromium, server):
     """The page as a new visitor sees it, with greedy answers."""
-    visit(chromium, server)
+    visit_anew(chromium, server.url)
     yield chromium
     assert chromium.console_errors() == []
     chromium.requests()
@@ -127,7 +117,7 @@ def check_answer(page, wanted):
 
 def test_an_answer_goes_on_after_a_lost_connection(chromium, server):
     wire = Wire(server.port)
-    visit(chromium, server, wire.url)
+    visit_anew(chromium, wire.url)
     body = begin_answer(chromium)
     wire.cut()
     chromium.wait("document.querySelector('.stage')?.innerText === 'The connection is lost. Trying again …'")
@@ -135,8 +125,6 @@ def test_an_answer_goes_on_after_a_lost_connection(chromium, server):
     wire.mend()
     check_answer(chromium, expected(body, server))
     assert not chromium.find(".stage").is_displayed()
-    chromium.console_errors()
-    chromium.requests()
 
 
 @pytest.mark.parametrize("stage", ["reasoning", "answer", "several times", "complete at the server"])
@@ -221,7 +209,7 @@ def test_stop_and_deleting_the_conversation_end_the_answer_at_the_server(page):
 def test_after_a_restart_of_the_server_the_page_keeps_the_text_and_says_that_the_rest_is_lost(chromium):
     port = ports.free_ports(1)[0]
     with serving(port=port) as first:
-        visit(chromium, first)
+        visit_anew(chromium, first.url)
         begin_answer(chromium, length=30000)
         first.process.kill()
         chromium.wait("document.querySelector('.stage')?.innerText.startsWith('The connection is lost.')")
@@ -238,13 +226,11 @@ def test_after_a_restart_of_the_server_the_page_keeps_the_text_and_says_that_the
         chromium.wait("window.sent.length === 1")
         wait_until_over(chromium)
         assert chromium.last(".versions .off-screen") == "Version 2 of 2"
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_an_answer_that_the_server_does_not_keep_any_more_is_reported(chromium):
     with serving("--resume-time", 1) as server:
-        visit(chromium, server)
+        visit_anew(chromium, server.url)
         begin_answer(chromium, length=30000)
         shown = chromium.last(".answer")
         stored = 'return (await result(store("messages").getAll())).some(({ content }) => content?.length >= 100)'
@@ -254,13 +240,11 @@ def test_an_answer_that_the_server_does_not_keep_any_more_is_reported(chromium):
         chromium.driver.get(server.url + "/")
         wait_until_over(chromium)
         assert "The rest of this answer is lost" in chromium.last(".error") and chromium.last(".answer").startswith(shown[:100])
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_a_server_that_keeps_no_answers_is_used_as_before(chromium):
     with serving("--resume-time", 0) as server:
-        visit(chromium, server)
+        visit_anew(chromium, server.url)
         chromium.ask(QUESTION)
         assert chromium.last(".answer") == "17 + 25 = 42." and chromium.js(HANDLES) == []
         begin_endless_answer(chromium)
@@ -269,5 +253,3 @@ def test_a_server_that_keeps_no_answers_is_used_as_before(chromium):
         chromium.driver.refresh()
         chromium.wait_for_end()
         assert chromium.last(".end") == "Not complete." and re.search(r"\w", chromium.last(".answer"))
-    chromium.console_errors()
-    chromium.requests()

@@ -193,8 +193,6 @@ def test_a_server_that_dies_during_an_answer_leaves_what_came(chromium):
         assert chromium.last(".answer") == shown
         chromium.ask(QUESTION)
         assert len(chromium.js(QUESTIONS)) == 3 and chromium.last(".answer") != ""
-    chromium.console_errors()
-    chromium.requests()
 
 
 # the storage of earlier versions

@@ -47,8 +47,7 @@ def page(chromium, server, mcp_servers):  # noqa: F811
     """The page as a new visitor sees it, with greedy answers. It may contact only nibble and the MCP servers."""
     for mcp in mcp_servers:
         mcp.__dict__.update({**McpServer().__dict__, "origin": mcp.origin, "url": mcp.url})
-    visit_anew(chromium, server)
-    chromium.console_errors()
+    visit_anew(chromium, server.url)
     yield chromium
     assert chromium.console_errors() == []
     known = (server.url + "/", *(mcp.origin + "/" for mcp in mcp_servers), f"http://127.0.0.1:{LIBRARY_PORT}/", "blob:")

@@ -90,8 +90,6 @@ def test_a_retry_with_the_server_down_leaves_the_old_answer(chromium):
             chromium.wait_for_end()
             assert chromium.js(ANSWERS) == shown and len(chromium.js(QUESTIONS)) == 2
             assert chromium.js("[...document.querySelectorAll('.versions')].every((versions) => versions.hidden)")
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_a_server_that_dies_during_a_retry_leaves_the_old_answer_and_the_new_part(chromium):
@@ -108,8 +106,6 @@ def test_a_server_that_dies_during_a_retry_leaves_the_old_answer_and_the_new_par
         assert versions(chromium) == "1/2"
         step(chromium, 1)
         assert len(chromium.last(".answer")) > 40 and "connection ended" in chromium.last(".error")
-    chromium.console_errors()
-    chromium.requests()
 
 
 def test_an_edit_begins_a_branch_and_keeps_the_old_one(page):
