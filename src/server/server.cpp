@@ -82,6 +82,7 @@ struct Server::Impl {
   // Destroys coroutines and requests that still run, before the service that they use is destroyed.
   void end() {
     if (!thread.joinable()) return;
+    const WaitForMemory waiting;  // destructors of coroutines allocate
     io->stop();
     thread.join();
     service.kept_answers.clear();  // timers of kept answers must not outlive the I/O context
@@ -106,6 +107,7 @@ struct Server::Impl {
   }
   void on_signal();
   [[noreturn]] void leave(int code);
+  asio::awaitable<void> finish(asio::awaitable<void> (Impl::*part)());
   asio::awaitable<void> drain();
   asio::awaitable<void> give_up();
   void end_as(ServerEnd end, int code);
@@ -147,7 +149,7 @@ void Server::Impl::on_signal() {
   signals.leave_after(
       options.shutdown_delay + options.shutdown_timeout + 2 * options.last_words + options.teardown,
       kInterruptedCode);
-  post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
+  post_to_io([this] { with_memory([&] { asio::co_spawn(*io, finish(&Impl::drain), asio::detached); }); });
 }
 
 void Server::Impl::reload() {  // called on the I/O thread
@@ -164,6 +166,18 @@ void Server::Impl::reload() {  // called on the I/O thread
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);
+}
+
+// Runs drain() or give_up() to its end, from its beginning each time that memory was short.
+asio::awaitable<void> Server::Impl::finish(asio::awaitable<void> (Impl::*part)()) {
+  for (;;) {
+    try {
+      co_await (this->*part)();
+      co_return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 asio::awaitable<void> Server::Impl::drain() {
@@ -303,7 +317,7 @@ ServerEnd Server::serve(Engine& engine) {
       });
     } else if (!is_lost && with_memory([&] { return !engine.state().lost.empty(); })) {
       is_lost = true;
-      with_memory([&] { asio::co_spawn(*server.io, server.give_up(), asio::detached); });
+      with_memory([&] { asio::co_spawn(*server.io, server.finish(&Impl::give_up), asio::detached); });
     }
   }
   server.end();

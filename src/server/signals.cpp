@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/memory/memory_handler.h"
 #include "server/exit_codes.h"
 
 namespace nibble::server {
@@ -19,7 +20,10 @@ struct Signals::Impl {
   explicit Impl(Actions given) : actions(std::move(given)) {
     wait_for_end();
     wait_for_hangup();
-    thread = std::thread([this] { io.run(); });
+    thread = std::thread([this] {
+      const WaitForMemory waiting;  // an exception would end this thread, and so the process
+      io.run();
+    });
   }
   ~Impl() {
     io.stop();

@@ -377,6 +377,22 @@ TEST_P(ServerMemoryInBursts, ALackOfLargePiecesEndsAtMostItsRequest) {
   ASSERT_NO_FATAL_FAILURE(check_ends());
 }
 
+TEST(ServerMemoryAtTheEnd, ASignalEndsTheServerProperlyAlthoughMemoryIsShort) {
+  test::spare_this_thread();
+  for (const int64_t number : {1, 64}) {
+    bool has_failed = true;
+    for (int64_t k = 1; has_failed; ++k) {
+      SCOPED_TRACE(fmt::format("{} allocations from {} on", number, k));
+      Running running([](std::span<const TokenId>) { return std::vector<float>(kToyVocab); });
+      const test::FailingMemory memory({.first = k, .number = number});
+      ::kill(::getpid(), SIGTERM);
+      running.thread.join();
+      ASSERT_EQ(running.end, ServerEnd::kComplete);
+      has_failed = memory.has_failed();
+    }
+  }
+}
+
 // Closes connections before a request, within a request, or after a request whose answer is not read.
 TEST_F(ServerMemoryOfConnections, AConnectionThatIsClosedLeavesNothing) {
   const std::string request = R"({"prompt": "a", "max_tokens": 30, "stream": true})";
