@@ -14,6 +14,7 @@ import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
  *
  * @typedef {object} TurnState  the rest of what a turn shows; an action that is not possible now is undefined
  * @property {boolean} isRunning
+ * @property {boolean} isElsewhere  another tab receives it
  * @property {number} version       of the message, from 0
  * @property {number} numVersions
  * @property {string} [failure]     why the last attempt at an answer failed
@@ -208,7 +209,7 @@ function showAnswer(element, message) {
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
     setText(error, fault);
-    setText(end, outcome(message, state.isRunning));
+    setText(end, outcome(message, state));
     end.hidden = !end.textContent;
     setText(numbers, statistics(message));
     info.hidden = !numbers.textContent;
