@@ -313,3 +313,14 @@ def test_a_page_that_is_loaded_again_goes_on_with_its_answer_before_other_tabs(p
         """
     )
     assert heard == ["waits", "waits", "goes on"]
+
+
+def test_an_answer_of_a_server_on_this_machine_goes_on_without_a_network(chromium, server):
+    wire = Wire(server.port)
+    visit_anew(chromium, wire.url)
+    chromium.js("(Object.defineProperty(navigator, 'onLine', {value: false, configurable: true}), 0)")
+    body = begin_answer(chromium)
+    wire.cut()
+    chromium.wait("document.querySelector('.stage')?.innerText === 'The connection is lost. Trying again …'")
+    wire.mend()
+    check_answer(chromium, expected(body, server))

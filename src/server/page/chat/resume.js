@@ -173,18 +173,18 @@ async function* goOn(message, events, signal) {
       if (failedMs >= kPatienceMs) throw new ConnectionError(kGivenUp);
       message.isReconnecting = true;
       await pause(waitMs, signal);
-      failedMs += waitMs;
+      if (navigator.onLine) failedMs += waitMs;  // without a network only a server on this machine can answer
       waitMs = Math.min(2 * waitMs, kMostWaitMs);
       events = resumeChat(id, message.received, signal);
     }
   }
 }
 
-/** Waits for `ms`, then until the browser has a network. Ends early if aborted.
+/** Waits for `ms`. Ends early if aborted, or when the browser gets a network.
  * @param {number} ms @param {AbortSignal} signal */
 async function pause(ms, signal) {
-  const isAborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  await Promise.race([isAborted, new Promise((resolve) => setTimeout(resolve, ms))]);
-  if (navigator.onLine || signal.aborted) return;
-  await Promise.race([isAborted, new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
+  const ended = new AbortController();
+  const event = (target, name) => new Promise((resolve) => target.addEventListener(name, resolve, { once: true, signal: ended.signal }));
+  await Promise.race([event(signal, "abort"), event(globalThis, "online"), new Promise((resolve) => setTimeout(resolve, ms))]);
+  ended.abort();
 }
