@@ -202,3 +202,20 @@ def test_an_import_into_a_full_storage_is_shown_and_guarded(page, tmp_path):
     page.wait(f"!{WARNS}")
     reload(page)
     assert page.js(QUESTIONS)[0] == "an imported question"
+
+
+def test_settings_are_saved_for_the_conversation_that_they_were_opened_for(page):
+    page.ask(QUESTION)
+    page.click("#new")
+    page.ask("What is 2 + 2?")
+    page.click("#open-settings")
+    page.fill("#instructions", "Answer like a pirate.")
+    page.js("(history.back(), 0)")  # a button of the mouse or the browser, which no dialog prevents
+    page.wait(f"JSON.stringify({QUESTIONS}) === arguments[0]", json.dumps([QUESTION], separators=(",", ":")))
+    page.click("#save-settings")
+    chips = "[...document.querySelectorAll('#other-chips button')].map((chip) => chip.dataset.setting)"
+    assert "instructions" not in page.js(chips)
+    page.js("[...document.querySelectorAll('nav .open')].find((item) => item.textContent === 'What is 2 + 2?').click()")
+    assert "instructions" in page.js(chips)
+    reload(page)
+    assert "instructions" in page.js(chips)

@@ -131,15 +131,17 @@ byId("import-file").addEventListener("change", importFile);
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 
-/** @param {any} settings  of the open conversation and of new ones @param {boolean} isSaved */
-function changeSettings(settings, isSaved) {
+/** @param {any} settings  of this conversation and of new ones @param {boolean} isSaved */
+function changeSettings(settings, isSaved, chat = conversation.open) {
   applyTheme(settings.theme);
-  conversation.open.settings = settings;
-  if (conversation.open.messages.size) store.saveFields(conversation.open);
+  chat.settings = settings;
+  if (chat.messages.size && store.conversations.get(chat.id) === chat) store.saveFields(chat);
   showChips(conversation.open);
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 }
-setUpSettings(() => settingsOf(conversation.open), changeSettings);
+let ofDialog = conversation.open;  // the user may go back to another one while the dialog is open
+const openedSettings = () => settingsOf(ofDialog = conversation.open);
+setUpSettings(openedSettings, (settings, isSaved) => changeSettings(settings, isSaved, store.conversations.get(ofDialog.id) ?? ofDialog));
 setUpChips((settings) => changeSettings(settings, saveSettings(settings)));
 setUpUndo(openConversation);
 addEventListener("beforeunload", (event) => { if (store.hasUnsaved() || hasUnsavedDraft() || hasUnsavedSettings()) event.preventDefault(); });
