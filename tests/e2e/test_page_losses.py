@@ -219,3 +219,17 @@ def test_settings_are_saved_for_the_conversation_that_they_were_opened_for(page)
     assert "instructions" in page.js(chips)
     reload(page)
     assert "instructions" in page.js(chips)
+
+
+def test_conversations_of_a_newer_version_stay_and_the_page_says_so(page, server):
+    page.ask(QUESTION)
+    raised = "const done = arguments[0]; const open = indexedDB.open('nibble', 2); open.onsuccess = () => { open.result.close(); done(true); }"
+    assert page.driver.execute_async_script(raised)  # the page lets go of its connection
+    reload(page)
+    assert page.js("document.getElementById('notice').innerText").startswith("The conversations in this browser were stored by a newer version of nibble")
+    page.ask("What is 2 + 2?")
+    assert page.last(".answer") == "2 + 2 = 4." and page.js(WARNS)
+    assert "newer version" in page.js("document.getElementById('notice').innerText")
+    count = "const done = arguments[0]; indexedDB.open('nibble').onsuccess = ({target}) => { target.result.transaction('messages').objectStore('messages').count().onsuccess = (event) => { target.result.close(); done(event.target.result); }; }"
+    assert page.driver.execute_async_script(count) == 2
+    page.forget(server.url)  # else later tests could not open the database
