@@ -233,3 +233,21 @@ def test_conversations_of_a_newer_version_stay_and_the_page_says_so(page, server
     count = "const done = arguments[0]; indexedDB.open('nibble').onsuccess = ({target}) => { target.result.transaction('messages').objectStore('messages').count().onsuccess = (event) => { target.result.close(); done(event.target.result); }; }"
     assert page.driver.execute_async_script(count) == 2
     page.forget(server.url)  # else later tests could not open the database
+
+
+def test_an_undo_after_an_import_keeps_the_messages_of_both(page, tmp_path):
+    page.ask(QUESTION)
+    chat = page.js("location.href.split('/').at(-1)")
+    page.js("document.querySelector('nav .delete').click()")
+    message = {"id": "a.0", "chat": chat, "parent": None, "created": 1, "role": "user", "content": "an imported question"}
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({"format": "nibble.conversations", "version": 1, "conversations": [{"id": chat, "messages": [message]}]}))
+    import_file(page, file)
+    page.wait("document.querySelectorAll('nav .open').length === 1")
+    page.click("#undo-delete")
+    page.wait(f"{QUESTIONS}.length === 1")
+    found = set(page.js(QUESTIONS))
+    for button in (0, 1):
+        page.js("((button) => button.disabled || button.click())(document.querySelectorAll('.turn.user .versions button')[arguments[0]])", button)
+        found |= set(page.js(QUESTIONS))
+    assert found == {QUESTION, "an imported question"}
