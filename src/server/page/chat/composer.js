@@ -125,12 +125,12 @@ export function setUpComposer(open, onFiles) {
       add({ name: "pasted.txt", text }, openChat());
     }
   });
-  const main = document.querySelector("main");
-  main.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
-  main.addEventListener("drop", (event) => {
+  // In all of the page: the browser would open a file that is dropped elsewhere, instead of the page.
+  addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
+  addEventListener("drop", (event) => {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    attach([...event.dataTransfer.files]);
+    if (!document.querySelector("dialog[open]")) attach([...event.dataTransfer.files]);
   });
 }
 
