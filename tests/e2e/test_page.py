@@ -407,6 +407,12 @@ import("/page/reading/markdown.js").then(({renderMarkdown}) => {
         ("<img src=x onerror=alert(1)><script>alert(1)</script>", "<p dir=\"auto\">&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
         ("[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)", "<p dir=\"auto\">[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)</p>"),
         (
+            "(see https://a.example/b_(c)). **https://d.example/e_(f)!**",
+            '<p dir="auto">(see <a href="https://a.example/b_(c)" target="_blank" rel="noopener noreferrer">https://a.example/b_(c)</a>). '
+            '<strong><a href="https://d.example/e_(f)" target="_blank" rel="noopener noreferrer">https://d.example/e_(f)</a>!</strong></p>',
+        ),
+        ("https://a.example/" + "b" * 2000, '<p dir="auto">https://a.example/' + "b" * 2000 + "</p>"),
+        (
             "![x](https://a.example/?secret)",
             '<p dir="auto"><a href="https://a.example/?secret" target="_blank" rel="noopener noreferrer">picture: x</a></p>',
         ),

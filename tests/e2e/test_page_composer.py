@@ -250,3 +250,31 @@ def test_the_header_shows_the_state_and_recovers(page):
         page.wait("document.getElementById('state').textContent === arguments[0]", shown)
     page.js("(window.fetch = window.real)")
     page.wait("document.getElementById('state').textContent === 'Ready'")
+
+
+def test_the_header_says_that_a_server_which_never_replies_does_not_respond(page):
+    page.wait("document.getElementById('state').textContent === 'Ready'")
+    page.js("""(window.real = window.fetch, window.fetch = (address, options) => new Promise((resolve, reject) =>
+      options.signal.addEventListener("abort", () => reject(options.signal.reason))), 0)""")
+    page.wait("document.getElementById('state').textContent === 'Not responding'")
+    page.js("(window.fetch = window.real, 0)")
+    page.wait("document.getElementById('state').textContent === 'Ready'")
+
+
+def test_a_page_that_was_hidden_shows_the_model_that_runs_now(page):
+    page.wait("document.getElementById('model').textContent === 'tiny on cpu'")
+    page.js(
+        """(window.isHidden = true, window.waits = false, window.real = window.fetch,
+        Object.defineProperty(document, "hidden", {get: () => window.isHidden, configurable: true}),
+        window.listen = document.addEventListener, document.addEventListener = function (type, ...rest) {
+          window.waits ||= type === "visibilitychange";
+          return window.listen.call(document, type, ...rest);
+        },
+        window.fetch = (address, options) => String(address).endsWith("/status.json")
+          ? Promise.resolve(Response.json({model: "other", state: "ready", setup: {backend: "cpu"}})) : window.real(address, options), 0)"""
+    )
+    page.wait("window.waits")
+    page.js("(window.isHidden = false, document.dispatchEvent(new Event('visibilitychange')), 0)")
+    page.wait("document.getElementById('model').textContent === 'other on cpu'")
+    assert page.text("#state") == "Ready"
+    page.js("(window.fetch = window.real, 0)")

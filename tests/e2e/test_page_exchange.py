@@ -216,3 +216,19 @@ def test_markdown_has_the_branch_that_is_shown(page, tmp_path):
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     text = file.read_text()
     assert f"## You\n\n{QUESTION}\n\n## Answer\n\n17 + 25 = 42.\n" in text and answer not in text.split("\n")[2:]
+
+
+def test_a_call_with_a_fence_in_its_arguments_stays_one_block_in_markdown(page, tmp_path):
+    page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
+    arguments = json.dumps({"code": "```\nx"}).replace("\\n", "\n")
+    call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": arguments}}
+    question = {"id": "a.0", "parent": None, "created": 1, "role": "user", "content": "Run it"}
+    answer = {"id": "a.1", "parent": "a.0", "created": 2, "role": "assistant", "content": "", "calls": [call]}
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({"format": "nibble.conversations", "version": 1, "conversations": [{"id": "a", "messages": [question, answer]}]}))
+    import_file(page, file)
+    page.click("nav .open")
+    page.exchange("#export-markdown")
+    text = tmp_path / "Run-it.md"
+    browser.WebDriverWait(page.driver, 30).until(lambda _: text.exists() and text.stat().st_size)
+    assert text.read_text().endswith(f"## Answer\n\n````\nrun({arguments})\n````\n")

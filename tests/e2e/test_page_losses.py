@@ -202,3 +202,52 @@ def test_an_import_into_a_full_storage_is_shown_and_guarded(page, tmp_path):
     page.wait(f"!{WARNS}")
     reload(page)
     assert page.js(QUESTIONS)[0] == "an imported question"
+
+
+def test_settings_are_saved_for_the_conversation_that_they_were_opened_for(page):
+    page.ask(QUESTION)
+    page.click("#new")
+    page.ask("What is 2 + 2?")
+    page.click("#open-settings")
+    page.fill("#instructions", "Answer like a pirate.")
+    page.js("(history.back(), 0)")  # a button of the mouse or the browser, which no dialog prevents
+    page.wait(f"JSON.stringify({QUESTIONS}) === arguments[0]", json.dumps([QUESTION], separators=(",", ":")))
+    page.click("#save-settings")
+    chips = "[...document.querySelectorAll('#other-chips button')].map((chip) => chip.dataset.setting)"
+    assert "instructions" not in page.js(chips)
+    page.js("[...document.querySelectorAll('nav .open')].find((item) => item.textContent === 'What is 2 + 2?').click()")
+    assert "instructions" in page.js(chips)
+    reload(page)
+    assert "instructions" in page.js(chips)
+
+
+def test_conversations_of_a_newer_version_stay_and_the_page_says_so(page, server):
+    page.ask(QUESTION)
+    raised = "const done = arguments[0]; const open = indexedDB.open('nibble', 2); open.onsuccess = () => { open.result.close(); done(true); }"
+    assert page.driver.execute_async_script(raised)  # the page lets go of its connection
+    reload(page)
+    assert page.js("document.getElementById('notice').innerText").startswith("The conversations in this browser were stored by a newer version of nibble")
+    page.ask("What is 2 + 2?")
+    assert page.last(".answer") == "2 + 2 = 4." and page.js(WARNS)
+    assert "newer version" in page.js("document.getElementById('notice').innerText")
+    count = "const done = arguments[0]; indexedDB.open('nibble').onsuccess = ({target}) => { target.result.transaction('messages').objectStore('messages').count().onsuccess = (event) => { target.result.close(); done(event.target.result); }; }"
+    assert page.driver.execute_async_script(count) == 2
+    page.forget(server.url)  # else later tests could not open the database
+
+
+def test_an_undo_after_an_import_keeps_the_messages_of_both(page, tmp_path):
+    page.ask(QUESTION)
+    chat = page.js("location.href.split('/').at(-1)")
+    page.js("document.querySelector('nav .delete').click()")
+    message = {"id": "a.0", "chat": chat, "parent": None, "created": 1, "role": "user", "content": "an imported question"}
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({"format": "nibble.conversations", "version": 1, "conversations": [{"id": chat, "messages": [message]}]}))
+    import_file(page, file)
+    page.wait("document.querySelectorAll('nav .open').length === 1")
+    page.click("#undo-delete")
+    page.wait(f"{QUESTIONS}.length === 1")
+    found = set(page.js(QUESTIONS))
+    for button in (0, 1):
+        page.js("((button) => button.disabled || button.click())(document.querySelectorAll('.turn.user .versions button')[arguments[0]])", button)
+        found |= set(page.js(QUESTIONS))
+    assert found == {QUESTION, "an imported question"}

@@ -1,8 +1,12 @@
-"""Tests in headless Chromium how answers are shown: formulas, coloured code, tables, task lists, footnotes, and text from
-right to left."""
+"""Tests in headless Chromium how answers are shown: formulas, coloured code, tables, task lists, footnotes, text from
+right to left, and printed conversations."""
+
+import base64
+import re
 
 import browser
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from test_page import QUESTION, RENDER, any_page, chromium, page, server  # noqa: F401: fixtures
 
@@ -262,3 +266,23 @@ def test_scripts_stand_below_and_above_their_line_with_any_font(page, font):
     below, above, is_corrected = page.js(SCRIPTS, font)
     assert 0.12 < below < 0.4 and 0.25 < above < 0.55
     assert is_corrected or font == ""
+
+
+def printed_pages(page):
+    """Prints the page; returns the number of sheets."""
+    document = base64.b64decode(page.command("Page.printToPDF")["data"])
+    return len(re.findall(rb"/Type\s*/Page\b", document))
+
+
+def test_all_of_a_conversation_is_printed_and_nothing_else(page):
+    for _ in range(3):
+        page.fill("#input", "A long line.\n" * 40)
+        page.type("#input", Keys.ENTER)
+        page.wait_for_end()
+    assert printed_pages(page) >= 3  # of 120 lines and three answers
+    page.command("Emulation.setEmulatedMedia", media="print")
+    shown = "[...document.querySelectorAll(arguments[0])].filter((part) => part.checkVisibility()).length"
+    for part in ("header", "nav", "#composer", ".turn .actions"):
+        assert page.js(shown, part) == 0, part
+    assert page.js(shown, ".turn") == 6 and page.js("[...document.querySelectorAll('.turn h2')].every((name) => name.offsetWidth > 1)")
+    page.command("Emulation.setEmulatedMedia", media="")

@@ -19,6 +19,7 @@ from test_serve import serving
 
 LENGTH = 1500  # tokens of an answer that is interrupted
 ANSWER = "document.querySelector('.turn.assistant .answer')?.innerText.length ?? 0"
+LAST_END = "[...document.querySelectorAll('.end')].at(-1).innerText"
 HANDLES = "Object.keys(localStorage).filter((key) => key.startsWith('nibble.answer'))"
 RUNNING = "fetch('/status.json').then((reply) => reply.json()).then(({engine}) => engine.running + engine.waiting)"
 
@@ -253,3 +254,73 @@ def test_a_server_that_keeps_no_answers_is_used_as_before(chromium):
         chromium.driver.refresh()
         chromium.wait_for_end()
         assert chromium.last(".end") == "Not complete." and re.search(r"\w", chromium.last(".answer"))
+
+
+def test_a_tab_that_was_open_before_an_answer_goes_on_when_its_tab_closes(page, server):
+    page.ask("What is 17 + 25?")
+    address, first = page.js("location.href"), page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")
+    second = page.driver.current_window_handle
+    page.command("Page.addScriptToEvaluateOnNewDocument", source=browser.kWatch)
+    page.driver.get(address)
+    page.wait("document.querySelectorAll('.turn').length === 2")
+    page.driver.switch_to.window(first)
+    page.js("(window.more = {min_tokens: arguments[0], max_tokens: arguments[0]}, 0)", 30000)
+    page.type("#input", "Tell me a story about a fox." + Keys.ENTER)
+    page.wait("[...document.querySelectorAll('.answer')].at(-1).innerText.length > 100")
+    page.driver.switch_to.window(second)
+    page.wait(f"{LAST_END} === 'Another tab receives this answer.'")
+    assert not page.find(".turn:last-child .go-on").is_displayed()
+
+    page.driver.execute_cdp_cmd("Target.closeTarget", {"targetId": first})
+    page.driver.switch_to.window(second)
+    page.wait("document.querySelector('[aria-busy=true] .answer')")
+    shown = page.last(".answer")
+    page.wait("[...document.querySelectorAll('.answer')].at(-1).innerText.length > arguments[0]", len(shown) + 50)
+    page.click("#stop")
+    wait_until_over(page)
+    assert page.last(".end") == "Stopped."
+
+
+def test_a_page_that_is_loaded_again_goes_on_with_its_answer_before_other_tabs(page):
+    heard = page.driver.execute_async_script(
+        """
+        const done = arguments[0];
+        import("/page/chat/resume.js").then(async ({alone}) => {
+          const handle = {id: "x", message: "m", chat: "c", parent: null, created: Date.now(), isJson: false};
+          localStorage.setItem("nibble.answer / m", JSON.stringify(handle));
+          let release = () => {}, tell = () => {};
+          const receive = () => new Promise((begun) => navigator.locks.request("nibble.answer x", () => new Promise((resolve) => {
+            release = resolve;
+            begun();
+          })));
+          const heard = [];
+          const hear = (what) => { heard.push(what); tell(); };
+          const next = () => new Promise((resolve) => { tell = resolve; });
+          await receive();
+          const first = next();
+          const over = alone(handle, async () => hear("goes on"), () => hear("waits"));
+          await first;
+          const second = next();
+          release();
+          await receive();  // the page with the answer was loaded again
+          await second;
+          release();
+          await over;
+          localStorage.removeItem("nibble.answer / m");
+          done(heard);
+        });
+        """
+    )
+    assert heard == ["waits", "waits", "goes on"]
+
+
+def test_an_answer_of_a_server_on_this_machine_goes_on_without_a_network(chromium, server):
+    wire = Wire(server.port)
+    visit_anew(chromium, wire.url)
+    chromium.js("(Object.defineProperty(navigator, 'onLine', {value: false, configurable: true}), 0)")
+    body = begin_answer(chromium)
+    wire.cut()
+    chromium.wait("document.querySelector('.stage')?.innerText === 'The connection is lost. Trying again …'")
+    wire.mend()
+    check_answer(chromium, expected(body, server))

@@ -155,14 +155,15 @@ export function statistics({ usage, firstMs, lastMs, firstTokens, effort }) {
     `prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached` + (effort ? `; effort ${effort}` : "");
 }
 
-// Returns why the answer ended, if it did not end as it should.
-export function outcome({ finish, complete, isEdited }, isRunning) {
+/** Returns why the answer ended, if it did not end as it should.
+ * @param {Message} message @param {{isRunning: boolean, isElsewhere: boolean}} state */
+export function outcome({ finish, complete, isEdited }, { isRunning, isElsewhere }) {
   const parts = [];
   if (isEdited) parts.push("Edited by you.");
   if (finish === "length") parts.push("Cut off: the token limit was reached.");
   if (finish === "stopped") parts.push("Stopped.");
   if (finish === "none") parts.push("No answer yet.");
-  if (!complete && !isRunning) parts.push("Not complete.");
+  if (!complete && !isRunning) parts.push(isElsewhere ? "Another tab receives this answer." : "Not complete.");
   return parts.join(" ");
 }
 

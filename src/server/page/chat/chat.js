@@ -13,7 +13,7 @@ import { exportAll, exportJson, exportMarkdown, importAll } from "../storage/exc
 import { moveOldConversations } from "../storage/old_storage.js";
 import * as store from "../storage/store.js";
 import { followClosedPages, recoverUnsaved } from "../storage/unsaved.js";
-import { sweepUnsent } from "../storage/unsent.js";
+import { hasUnsavedText, sweepUnsent } from "../storage/unsent.js";
 import { onTokenNeeded } from "../tools/mcp_servers.js";
 import { askForToken } from "../tools/token_dialog.js";
 import { setUpChips, setUpComposer, showChips } from "./composer.js";
@@ -86,6 +86,10 @@ function toggleList(isShown) {
   byId("toggle-list").setAttribute("aria-expanded", String(isShown));
 }
 
+// While an input method composes a word, as for Japanese, its keys belong to it: Enter takes the word, Escape drops it, arrows
+// choose another. Safari reports the key that ends the composition after its end, with the code 229.
+addEventListener("keydown", (event) => { if (event.isComposing || event.keyCode === 229) event.stopPropagation(); }, true);
+
 // Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
 const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyC: copyLast,
   KeyR: () => conversation.pressLast("assistant", ".retry"),
@@ -104,7 +108,7 @@ byId("input").addEventListener("keydown", (event) => {
     event.preventDefault();
     conversation.pressLast("user", ".edit");
   }
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (event.key !== "Enter" || event.shiftKey) return;
   if (isTouch.matches && !event.ctrlKey && !event.metaKey) return;  // a new line
   event.preventDefault();
   send();
@@ -131,18 +135,20 @@ byId("import-file").addEventListener("change", importFile);
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 
-/** @param {any} settings  of the open conversation and of new ones @param {boolean} isSaved */
-function changeSettings(settings, isSaved) {
+/** @param {any} settings  of this conversation and of new ones @param {boolean} isSaved */
+function changeSettings(settings, isSaved, chat = conversation.open) {
   applyTheme(settings.theme);
-  conversation.open.settings = settings;
-  if (conversation.open.messages.size) store.saveFields(conversation.open);
+  chat.settings = settings;
+  if (chat.messages.size && store.conversations.get(chat.id) === chat) store.saveFields(chat);
   showChips(conversation.open);
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 }
-setUpSettings(() => settingsOf(conversation.open), changeSettings);
+let ofDialog = conversation.open;  // the user may go back to another one while the dialog is open
+const openedSettings = () => settingsOf(ofDialog = conversation.open);
+setUpSettings(openedSettings, (settings, isSaved) => changeSettings(settings, isSaved, store.conversations.get(ofDialog.id) ?? ofDialog));
 setUpChips((settings) => changeSettings(settings, saveSettings(settings)));
 setUpUndo(openConversation);
-addEventListener("beforeunload", (event) => { if (store.hasUnsaved() || hasUnsavedDraft() || hasUnsavedSettings()) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (store.hasUnsaved() || hasUnsavedDraft() || hasUnsavedSettings() || hasUnsavedText()) event.preventDefault(); });
 onKeyNeeded(askForKey);
 onTokenNeeded(askForToken);
 

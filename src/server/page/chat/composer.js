@@ -4,19 +4,11 @@ import { kSampling, serverUrls, settingsOf } from "../settings/settings.js";
 import { presets, presetWith } from "../settings/presets.js";
 import { openSettings } from "../settings/settings_dialog.js";
 import { saveFiles } from "../storage/drafts.js";
+import { fenced } from "../storage/exchange.js";
 import { conversations } from "../storage/store.js";
 
 const kMostBytes = 1_000_000;    // of a file
 const kLongPaste = 10_000;       // characters; a longer paste becomes a file
-
-/** Text as a fenced block with a name. The fence is longer than any in the text.
- * @param {string} name @param {string} text */
-export function fenced(name, text) {
-  const longest = [...text.matchAll(/`+/g)].reduce((most, [run]) => Math.max(most, run.length), 2);
-  const fence = "`".repeat(longest + 1);
-  const safeName = name.replace(/[\s`]+/g, "_");
-  return `${fence}${safeName}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
-}
 
 /** Inserts text where the cursor is, as if it was typed: it is part of the draft, and can be undone.
  * @param {string} text */
@@ -62,7 +54,7 @@ let removed = /** @type {{chat: string, file: Attachment} | null} */ (null);  //
 /** The message of a draft.
  * @param {string} text @param {Attachment[]} files */
 export const messageText = (text, files) =>
-  [text.trim() ? text : "", ...files.map((file) => fenced(file.name, file.text))].filter(Boolean).join("\n");
+  [text.trim() ? text : "", ...files.map((file) => fenced(file.text, file.name))].filter(Boolean).join("\n");
 
 /** @param {Attachment} file @param {Conversation} chat */
 function add(file, chat) {
@@ -91,7 +83,7 @@ export function showFiles(chat) {
     byId("undo-remove").focus();
   };
   const edit = (file) => {
-    insert(fenced(file.name, file.text));
+    insert(fenced(file.text, file.name));
     setFiles(chat, without(file));
   };
   const undo = () => {
@@ -133,12 +125,12 @@ export function setUpComposer(open, onFiles) {
       add({ name: "pasted.txt", text }, openChat());
     }
   });
-  const main = document.querySelector("main");
-  main.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
-  main.addEventListener("drop", (event) => {
+  // In all of the page: the browser would open a file that is dropped elsewhere, instead of the page.
+  addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
+  addEventListener("drop", (event) => {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    attach([...event.dataTransfer.files]);
+    if (!document.querySelector("dialog[open]")) attach([...event.dataTransfer.files]);
   });
 }
 

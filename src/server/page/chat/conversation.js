@@ -12,7 +12,7 @@ import { addressed, showAddress } from "./address.js";
 import { messageText, showChips, showFiles, showGauge } from "./composer.js";
 import { markFound, turnToFound } from "./found.js";
 import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf, whenShown } from "./log.js";
-import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers, stopAnswer } from "./running.js";
+import { answer, failureOf, forgetFailure, isElsewhere, runningAnswer, runTools, setUpAnswers, stopAnswer } from "./running.js";
 
 /**
  * @typedef {import("../storage/message.js").Message} Message
@@ -111,6 +111,7 @@ function stateOf(message, versions) {
   const isRunningNow = runningAnswer(open.id) === message;
   const state = {
     isRunning: isRunningNow,
+    isElsewhere: isElsewhere(message),
     activity: isRunningNow ? activityOf(open.id) : undefined,
     version: isStored ? versions.indexOf(message) : 0,
     numVersions: isStored ? versions.length : 1,
@@ -139,7 +140,7 @@ function actionsOf(message) {
   if (message.role === "user") return { edit: (text) => send([newVersion(open, message.parent, { role: "user", content: text })]) };
   if (message.role !== "assistant") return {};
   const isCut = !message.complete || message.error || ["length", "stopped"].includes(message.finish) || message.isEdited;
-  const mayGoOn = isCut && message === branch.at(-1) && !message.calls.length && (message.content || message.reasoning);
+  const mayGoOn = isCut && !isElsewhere(message) && message === branch.at(-1) && !message.calls.length && (message.content || message.reasoning);
   return {
     edit: message.content && !message.calls.length ? (text) => saveEdited(message, text) : undefined,
     retry: () => answer(open, message.parent),

@@ -16,8 +16,16 @@ const kItems = `nibble.answer ${new URL(kServer).pathname} `;  // and the messag
 const kPatienceMs = 20_000;  // without a connection to the server: then the page gives up
 const kFirstWaitMs = 250, kMostWaitMs = 2000;  // between two attempts
 const kDayMs = 86_400_000;
+const kReloadMs = 5000;  // for a page to load again
 const kGone = "The rest of this answer is lost: the server was restarted, or does not keep the answer any more.";
 const kGivenUp = "The connection ended before the answer was complete, and the server can't be reached. Reload the page to look for the rest.";
+
+let channel = /** @type {BroadcastChannel | null} */ (null);
+try {
+  channel = new BroadcastChannel(kItems);
+} catch {
+  // The storage is blocked too: no other tab has the conversation.
+}
 
 /** @type {Map<string, () => void>} */
 const held = new Map();  // by message: lets go of the lock of an answer that this tab began
@@ -61,23 +69,52 @@ export function messageOfAnswer(handle, chat) {
   return message;
 }
 
+const lockOf = (/** @type {Handle} */ { id }) => `nibble.answer ${id}`;
+
 /**
- * Calls `work` while no other tab receives the answer; a tab that closes lets the next one go on. Without locks (a page by
- * HTTP of another machine, or blocked storage) several tabs may receive it: the numbers of the events keep their texts right.
- * @param {string} id @param {() => Promise<void>} work
+ * Calls `work` once no other tab receives the answer, unless that one has completed it; a tab that closes lets another one go on.
+ * If the page with the lock is reloaded, it goes on itself: the others wait a little. Without locks (a page by HTTP of another
+ * machine, or blocked storage) several tabs may receive it: the numbers of the events keep their texts right.
+ * @param {Handle} handle @param {() => Promise<void>} work @param {() => void} onOther  another tab receives it
  */
-export async function alone(id, work) {
+export async function alone(handle, work, onOther) {
   let hasBegun = false;
-  const begin = () => {
-    hasBegun = true;
-    return work();
+  const begin = (/** @type {Lock | null} */ lock) => {
+    hasBegun = lock !== null;
+    return hasBegun ? work() : undefined;
   };
+  const isOpen = () => local.get(kItems + handle.message) !== null;
   try {
-    await navigator.locks.request(`nibble.answer ${id}`, begin);
+    await navigator.locks.request(lockOf(handle), { ifAvailable: true }, begin);
+    while (!hasBegun && isOpen()) {
+      onOther();
+      await navigator.locks.request(lockOf(handle), () => {});
+      await new Promise((resolve) => setTimeout(resolve, kReloadMs));
+      if (isOpen()) await navigator.locks.request(lockOf(handle), { ifAvailable: true }, begin);
+    }
   } catch (error) {
     if (hasBegun) throw error;
     await work();
   }
+}
+
+/** Holds the lock of an answer that this tab receives, and tells the other tabs. Ends with releaseAnswer().
+ * @param {Handle} handle */
+async function hold(handle) {
+  try {
+    await navigator.locks.request(lockOf(handle), () => new Promise((resolve) => {
+      held.set(handle.message, () => resolve(undefined));
+      channel?.postMessage(handle);
+    }));
+  } catch {
+    // Without locks, no other tab goes on before it is loaded again.
+  }
+}
+
+/** Calls `take` for each answer that another tab begins. That tab has its lock by then.
+ * @param {(handle: Handle) => void} take */
+export function followAnswers(take) {
+  channel?.addEventListener("message", ({ data }) => take(data));
 }
 
 /** Forgets an answer that is complete and saved. The server drops it after a time.
@@ -98,8 +135,9 @@ export function newChunks(message, body, signal) {
     if (!id) return;  // the server keeps no answers
     const { chat, parent, created, isJson, continues } = message;
     message.received = -1;
-    local.set(kItems + message.id, JSON.stringify({ id, message: message.id, chat, parent, created, continues, isJson: isJson === true }));
-    alone(id, () => new Promise((resolve) => { held.set(message.id, resolve); }));
+    const handle = { id, message: message.id, chat, parent, created, continues, isJson: isJson === true };
+    local.set(kItems + message.id, JSON.stringify(handle));
+    hold(handle);
   };
   return goOn(message, streamChat(body, signal, keep), signal);
 }
@@ -135,18 +173,18 @@ async function* goOn(message, events, signal) {
       if (failedMs >= kPatienceMs) throw new ConnectionError(kGivenUp);
       message.isReconnecting = true;
       await pause(waitMs, signal);
-      failedMs += waitMs;
+      if (navigator.onLine) failedMs += waitMs;  // without a network only a server on this machine can answer
       waitMs = Math.min(2 * waitMs, kMostWaitMs);
       events = resumeChat(id, message.received, signal);
     }
   }
 }
 
-/** Waits for `ms`, then until the browser has a network. Ends early if aborted.
+/** Waits for `ms`. Ends early if aborted, or when the browser gets a network.
  * @param {number} ms @param {AbortSignal} signal */
 async function pause(ms, signal) {
-  const isAborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  await Promise.race([isAborted, new Promise((resolve) => setTimeout(resolve, ms))]);
-  if (navigator.onLine || signal.aborted) return;
-  await Promise.race([isAborted, new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
+  const ended = new AbortController();
+  const event = (target, name) => new Promise((resolve) => target.addEventListener(name, resolve, { once: true, signal: ended.signal }));
+  await Promise.race([event(signal, "abort"), event(globalThis, "online"), new Promise((resolve) => setTimeout(resolve, ms))]);
+  ended.abort();
 }

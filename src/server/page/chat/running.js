@@ -6,7 +6,7 @@ import { branchOf } from "../storage/tree.js";
 import { saveAtOnce } from "../storage/unsaved.js";
 import { canRun, offerTools, runCalls } from "../tools/tool_loop.js";
 import { isBlank, newAnswer, receive, requestOf } from "./answer.js";
-import { alone, closeAnswer, messageOfAnswer, newChunks, openAnswers, releaseAnswer, restOfChunks } from "./resume.js";
+import { alone, closeAnswer, followAnswers, messageOfAnswer, newChunks, openAnswers, releaseAnswer, restOfChunks } from "./resume.js";
 
 /**
  * @typedef {import("../storage/message.js").Message} Message
@@ -26,16 +26,40 @@ const kSaveMs = 200;  // maximum time that received text stays unsaved
 const running = new Map();  // by conversation
 /** @type {Map<string | null, string>} */
 const failures = new Map();  // by parent message
+/** @type {Set<string>} */
+const elsewhere = new Set();  // ids of messages that other tabs receive
 let view = /** @type {View} */ ({});
 
-/** Goes on with the answers that a reload has interrupted.
+/** Goes on with the answers that a reload has interrupted, and with those of tabs that close.
  * @param {View} given */
 export function setUpAnswers(given) {
   view = given;
   addEventListener("pagehide", () => saveAtOnce([...running.values()].map(({ message }) => message).filter(
     (message) => store.conversations.has(message.chat) && !isBlank(store.conversations.get(message.chat), message))));
-  for (const handle of openAnswers()) alone(handle.id, () => resumeAnswer(handle));
+  for (const handle of openAnswers()) awaitAnswer(handle);
+  followAnswers(awaitAnswer);
 }
+
+/** Goes on with an answer when no other tab receives it.
+ * @param {import("./resume.js").Handle} handle */
+function awaitAnswer(handle) {
+  const setElsewhere = (isElsewhere) => {
+    if (isElsewhere === elsewhere.has(handle.message)) return;
+    if (isElsewhere) elsewhere.add(handle.message);
+    else elsewhere.delete(handle.message);
+    const chat = store.conversations.get(handle.chat);
+    if (chat && view.isOpen(chat)) view.show();
+  };
+  const goOn = () => {
+    setElsewhere(false);
+    return resumeAnswer(handle);
+  };
+  alone(handle, goOn, () => setElsewhere(true)).finally(() => setElsewhere(false));
+}
+
+/** Whether another tab receives an answer.
+ * @param {Message} message */
+export const isElsewhere = ({ id, complete }) => !complete && elsewhere.has(id);
 
 /** The answer that a conversation receives, or whose tools run.
  * @param {string} chat */

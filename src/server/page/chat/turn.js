@@ -14,6 +14,7 @@ import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
  *
  * @typedef {object} TurnState  the rest of what a turn shows; an action that is not possible now is undefined
  * @property {boolean} isRunning
+ * @property {boolean} isElsewhere  another tab receives it
  * @property {number} version       of the message, from 0
  * @property {number} numVersions
  * @property {string} [failure]     why the last attempt at an answer failed
@@ -59,12 +60,13 @@ export function showTurn(message) {
   const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this message"), edit);
   element.append(h("div", { class: "said", dir: "auto", tabindex: message.role === "tool" ? "0" : undefined }, message.content),
     h("div", { class: "tools" }, tools, versions.element));
-  if (unsentText(message.id) !== null) beginEdit(element, message, () => state.edit);
+  if (unsentText(message.id) !== null) beginEdit(element, message, () => state?.edit);
   return {
     element,
     update(changed) {
       state = changed;
       edit.hidden = !state.edit;
+      edits.get(element)?.();
       versions.update(state);
     },
   };
@@ -116,34 +118,48 @@ function showVersions(what) {
   };
 }
 
+/** Updates of the edits that are open, by the elements of their messages.
+ * @type {WeakMap<HTMLElement, () => void>} */
+const edits = new WeakMap();
+
+/** @param {HTMLElement} element @param {Message} message @param {() => ((text: string) => void) | undefined} currentEdit  undefined
+ *   while an answer is received */
 function beginEdit(element, message, currentEdit) {
   const before = [...element.childNodes];
   const isAnswer = message.role === "assistant";
   const rows = String(Math.min(20, Math.max(4, message.content.split("\n").length)));
   const field = unsentField(message.id, message.chat, message.content, { "aria-label": isAnswer ? "Edit this answer" : "Edit your message", rows });
   const end = () => {
+    edits.delete(element);
     forgetUnsent(message.id);
     element.replaceChildren(...before);
-    element.querySelector(".edit").focus();
+    /** @type {HTMLElement} */ (element.querySelector(".edit")).focus();
   };
   const send = (event) => {
     event.preventDefault();
-    const edit = currentEdit();  // undefined while an answer is received
+    const edit = currentEdit();
     if (!field.value.trim() || !edit) return;
     end();
     edit(field.value);
   };
-  const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, `${isAnswer ? "Adds a new version of this answer" : "Sends a new version of this message"}. The old one is kept.`),
-    h("div", { class: "tools" },
-      h("button", { type: "submit", class: "main" }, isAnswer ? "Save" : "Send"),
+  const effect = `${isAnswer ? "Adds a new version of this answer" : "Sends a new version of this message"}. The old one is kept.`;
+  const note = h("p", { class: "note" }), submit = h("button", { type: "submit", class: "main" }, isAnswer ? "Save" : "Send");
+  const update = () => {
+    const isPossible = Boolean(currentEdit());
+    submit.disabled = !isPossible;
+    setText(note, isPossible ? effect : "Wait until the running answer ends, or stop it.");
+  };
+  const form = h("form", { onsubmit: send }, field, note,
+    h("div", { class: "tools" }, submit,
       h("button", { type: "button", onclick: end }, "Cancel")));
   form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) return send(event);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return send(event);
     if (event.key !== "Escape") return;
     event.stopPropagation();
-    end();
+    if (field.value === message.content || confirm("Discard the changes of this message?")) end();
   });
+  edits.set(element, update);
+  update();
   element.replaceChildren(before[0], form);
   field.focus();
 }
@@ -173,9 +189,10 @@ function showAnswer(element, message) {
   const goOn = h("button", { type: "button", class: "go-on", onclick: () => state.goOn() }, "Continue");
   const retry = iconButton("retry", "Retry", { class: "retry", onclick: () => state.retry() });
   const versions = showVersions("answer");
-  const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this answer"), retry, edit, info);
+  const copy = copyIcon(message, "Copy this answer");
+  const tools = h("div", { class: "tools actions" }, copy, retry, edit, info);
   element.append(stage, reasoning, answer, calls, activity, results, error, h("div", { class: "tools ending" }, end, goOn), h("div", { class: "tools" }, tools, versions.element), numbers);
-  if (unsentText(message.id) !== null) beginEdit(element, message, () => state.edit);
+  if (unsentText(message.id) !== null) beginEdit(element, message, () => state?.edit);
 
   let drawn = "";
   function drawText() {
@@ -208,13 +225,15 @@ function showAnswer(element, message) {
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
     setText(error, fault);
-    setText(end, outcome(message, state.isRunning));
+    setText(end, outcome(message, state));
     end.hidden = !end.textContent;
     setText(numbers, statistics(message));
     info.hidden = !numbers.textContent;
     tools.hidden = state.isRunning;
     retry.hidden = !state.retry;
     edit.hidden = !state.edit;
+    edits.get(element)?.();
+    copy.hidden = !message.content;
     goOn.hidden = !state.goOn;
     versions.update(state);
   }

@@ -1,9 +1,11 @@
 // The server's state in the header: offline, loading, ready. It is read again until the page is closed.
 import { byId } from "../base/dom.js";
 import { kServer } from "../base/server_address.js";
+import { signals } from "../base/newer.js";
 import { getJson } from "./api.js";
 
 const kReadyMs = 5000, kOtherMs = 1000;  // time to the next look
+const kRequestMs = 10_000;  // without a reply, the server counts as not responding
 const kHealth = `${kServer}health`;  // public: needs no key
 const kTexts = { offline: "Offline", loading: "Loading the model", draining: "Shutting down", stalled: "Not responding", lost: "Not responding", ready: "Ready" };
 
@@ -18,22 +20,30 @@ let shown = "";
 /** @returns {Promise<{state: string, percent?: number}>} */
 async function stateNow() {
   try {
-    const reply = await fetch(kHealth);
+    const reply = await fetch(kHealth, { signal: signals.timeout(kRequestMs) });
     if (reply.ok) return { state: "ready" };
     const { status, percent } = await reply.json().catch(() => ({}));
     return { state: status in kTexts ? status : "loading", percent };
-  } catch {
-    return { state: "offline" };
+  } catch (error) {
+    return { state: error.name === "TimeoutError" ? "lost" : "offline" };
   }
 }
 
-/** @param {() => void} onReady  the model is known */
+/** Shows the state from now on. A hidden page does not ask; when it is shown again, the server may run another model.
+ * @param {() => void} onReady  the model is known */
 export async function followServer(onReady) {
-  const { state, percent } = document.hidden && shown ? { state: shown, percent: undefined } : await stateNow();
+  if (document.hidden && shown) {
+    document.addEventListener("visibilitychange", () => {
+      shown = "";
+      followServer(onReady);
+    }, { once: true });
+    return;
+  }
+  const { state, percent } = await stateNow();
   if (percent !== undefined) byId("state").textContent = `${kTexts[state]}, ${percent} %`;
   if (state !== shown) {
     shown = state;
-    if (percent === undefined) byId("state").textContent = kTexts[state];
+    if (percent === undefined && byId("state").textContent !== kTexts[state]) byId("state").textContent = kTexts[state];
     byId("state").dataset.state = state;
     if (state === "ready") showModel(onReady);
   }

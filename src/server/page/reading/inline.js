@@ -99,8 +99,8 @@ class Inline {
 
   bareLinkAt(at) {
     const found = this.text.slice(at, at + kMaxAddress).match(/^https?:\/\/[^\s<>"`|]+/);
-    if (!found) return undefined;
-    const address = found[0].replace(/[.,;:!?*_)\]}'~]+$/, "");
+    if (!found || found[0].length === kMaxAddress) return undefined;  // its first part would lead elsewhere
+    const address = withoutPunctuation(found[0]);
     const link = linkTo(address);
     link?.append(restored(address));
     return link && { node: link, end: at + address.length };
@@ -135,6 +135,17 @@ class Inline {
     }
     return -1;
   }
+}
+
+// Removes what follows an address in a sentence: "(see https://a.example/b_(c))." A bracket that closes one of the address stays.
+function withoutPunctuation(text) {
+  let end = text.length;
+  let numUnopened = text.split(")").length - text.split("(").length;
+  while (".,;:!?*_)]}'~".includes(text[end - 1])) {
+    if (text[end - 1] === ")" && numUnopened-- <= 0) break;
+    --end;
+  }
+  return text.slice(0, end);
 }
 
 // Returns undefined for an address that is not safe to follow.

@@ -50,13 +50,19 @@ export async function exportAll(presets) {
 export function exportMarkdown(chat) {
   const turns = branchOf(chat.messages, chat.shown).map((message) => {
     const names = { user: "You", assistant: "Answer", tool: message.name ? `Tool result: ${message.name}` : "Tool result" };
-    const calls = (message.calls ?? []).filter(Boolean).map((call) => fenced(`${call.function.name}(${call.function.arguments})`));
+    const calls = (message.calls ?? []).filter(Boolean).map((call) => fenced(`${call.function.name}(${call.function.arguments})`).trimEnd());
     return [`## ${names[message.role]}`, message.content, ...calls].filter(Boolean).join("\n\n");
   });
   download(titleOf(chat), "md", "text/markdown", [`# ${titleOf(chat)}`, ...turns].join("\n\n") + "\n");
 }
 
-const fenced = (text) => "```\n" + text + "\n```";
+/** Text as a fenced block with a name. The fence is longer than any in the text.
+ * @param {string} text */
+export function fenced(text, name = "") {
+  const longest = [...text.matchAll(/`+/g)].reduce((most, [run]) => Math.max(most, run.length), 2);
+  const fence = "`".repeat(longest + 1);
+  return `${fence}${name.replace(/[\s`]+/g, "_")}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
+}
 
 /**
  * Links the messages of an earlier version's conversation. It always gives the same ids, so moving it twice adds nothing.

@@ -40,6 +40,8 @@ async function removeRecords(chat) {
 /** Undoes remove(), in all tabs. Writes all of it in one transaction: the page may be closed at once.
  * @param {Conversation} chat  as it was removed */
 export async function restore(chat) {
+  const returned = conversations.get(chat.id);  // an import may have brought it back
+  for (const message of returned?.messages.values() ?? []) if (!chat.messages.has(message.id)) chat.messages.set(message.id, message);
   const { id, leaf, changed, title, settings, pinned, draft, files } = chat;
   const messages = [...chat.messages.values()];
   deleted.delete(id);

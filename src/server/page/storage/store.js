@@ -38,6 +38,8 @@ const kFull =
   "This conversation is not saved: the browser's storage for this page is full. Export and delete conversations to make room.";
 const kBlocked =
   "The browser does not let this page store conversations. They last until the page is closed; export them to keep them.";
+const kNewer = "The conversations in this browser were stored by a newer version of nibble, which is needed to show them. " +
+  "What you write now lasts until the page is closed; export it to keep it.";
 const kNotLoaded = "The stored conversations could not be loaded and are not listed. Reload the page to see them.";
 const kDeleted = "This conversation was deleted in another tab and is not saved any more. Export and import it to keep it.";
 
@@ -95,7 +97,7 @@ export async function load(onChange, onFault) {
     reportDamage(faults.length, numUnreadable);
     isLoaded = true;
   } catch (error) {
-    reportFault("storage", `${kBlocked} (${error.message})`);
+    reportFault("storage", error.name === "VersionError" ? kNewer : `${kBlocked} (${error.message})`);
   }
 }
 
@@ -253,7 +255,7 @@ export async function write(chat, messages, options = {}) {
     return true;
   } catch (error) {
     for (const message of wanted) unsaved.add(message);
-    reportFault("storage", error.name === "QuotaExceededError" ? kFull : `${kBlocked} (${error.message})`);
+    reportFault("storage", { QuotaExceededError: kFull, VersionError: kNewer }[error.name] ?? `${kBlocked} (${error.message})`);
     return false;
   } finally {
     pending.delete(entry);

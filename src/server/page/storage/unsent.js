@@ -3,6 +3,7 @@
 import { local } from "../base/web_storage.js";
 
 const kPrefix = "nibble.unsent ";  // before the id of the field
+const unsaved = new Set();  // fields whose texts did not fit into localStorage
 
 /** @param {string} field  the id of its message, and of its call if it is a result @returns {string | null} */
 export function unsentText(field) {
@@ -11,11 +12,18 @@ export function unsentText(field) {
 
 /** @param {string} field @param {string} chat  the conversation's id @param {string} text */
 export function keepUnsent(field, chat, text) {
-  local.set(kPrefix + field, JSON.stringify({ chat, text }));
+  if (local.set(kPrefix + field, JSON.stringify({ chat, text }))) unsaved.delete(field);
+  else unsaved.add(field);
 }
 
+/** Whether closing the page would lose a text. */
+export const hasUnsavedText = () => unsaved.size > 0;
+
 /** @param {string} field */
-export const forgetUnsent = (field) => local.remove(kPrefix + field);
+export function forgetUnsent(field) {
+  unsaved.delete(field);
+  local.remove(kPrefix + field);
+}
 
 /** Removes the texts of conversations that are gone.
  * @param {(chat: string) => boolean} isKnown */
