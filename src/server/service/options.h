@@ -79,7 +79,7 @@ struct ServerOptions {
   // A stream sends a comment after this time without a token, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
   // Time without a finished step after which the engine counts as stalled. nullopt: estimated
-  // (service/stall.h).
+  // (service/condition.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
