@@ -4,7 +4,6 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include <string_view>
 #include <vector>
 
 #include "backend/cpu/kernel_table.h"

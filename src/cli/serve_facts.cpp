@@ -26,10 +26,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
                      ? setup.backend->device->facts().name
                      : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
   facts.num_devices = budgets.size() * (setup.nodes ? setup.nodes->parts.size() : 1);
-  if (backend)
-    for (const KernelChoice& row : backend->kernels())
-      facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
-                               row.kernel, row.reason});
+  if (backend) facts.kernels = kernels_json(backend->kernels());
   const MemoryPlan plan = memory_plan(model, setup, room);
   const size_t kept = setup.backend->device ? 0 : kept_weight_bytes(model, plan, setup);
   const std::pair<const char*, size_t> parts[] = {{"weights", kept},

@@ -1,6 +1,5 @@
 #include "engine/engine_queues.h"
 
-#include <iterator>
 #include <type_traits>
 #include <utility>
 

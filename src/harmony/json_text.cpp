@@ -1,7 +1,6 @@
 #include "harmony/json_text.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <vector>
 
 #include "core/errors/error.h"

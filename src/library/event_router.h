@@ -31,8 +31,6 @@ class EventRouter {
  public:
   explicit EventRouter(Engine& engine);  // the engine must outlive the router
   ~EventRouter();                        // events of unfinished requests are lost
-  EventRouter(const EventRouter&) = delete;
-  EventRouter& operator=(const EventRouter&) = delete;
 
   RequestId submit(GenerationRequest request, std::shared_ptr<Inbox> inbox);  // thread-safe
 

@@ -24,8 +24,6 @@ class Session {  // used by one thread at a time, except for cancel()
  public:
   Session(std::shared_ptr<LoadedModel> model, Settings settings);
   ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
 
   void set(std::string_view name, const char* value);  // a null value restores the default
   void set_form(std::optional<grammar::Source> source);

@@ -33,8 +33,6 @@ class Watch {
   // `on_end` is called once, on this object's thread, when the group ends.
   explicit Watch(std::function<void(const End&)> on_end);
   ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
   // Starts to watch a node, whose connection must belong to io(). Any thread may call it.

@@ -19,8 +19,6 @@ class Signals {
   };
   explicit Signals(Actions actions);
   ~Signals();  // from then on SIGHUP is ignored
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
 
   // Ends the process with `code` unless this object is destroyed within `limit`. Replaces earlier calls.
   void leave_after(std::chrono::milliseconds limit, int code);  // any thread may call it

@@ -5,17 +5,49 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/errors/error.h"
 #include "text/bpe_model.h"
-#include "text/byte_level.h"
 
 namespace nibble {
 namespace {
 
 using simdjson::dom::element;
+
+// The alphabet in which a tokenizer.json writes bytes: one printable character per byte. The bytes 0x21 to
+// 0x7E, 0xA1 to 0xAC and 0xAE to 0xFF are the code points of the same number. The other 68 bytes, in order,
+// are U+0100 to U+0143 (a space is U+0120).
+constexpr size_t kAlphabetEnd{0x144};
+
+constexpr auto kByteOf = [] {  // byte of each code point; -1: none
+  std::array<int16_t, kAlphabetEnd> bytes{};
+  bytes.fill(-1);
+  size_t next_moved = 0x100;
+  for (int16_t byte = 0; byte < 256; ++byte) {
+    const bool is_itself = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+    bytes[is_itself ? static_cast<size_t>(byte) : next_moved++] = byte;
+  }
+  return bytes;
+}();
+
+// Appends the bytes for `letters`. Returns false if a character is not in the alphabet.
+bool append_byte_level(std::string_view letters, std::string& bytes) {
+  for (size_t i = 0; i < letters.size(); ++i) {
+    size_t code_point = static_cast<uint8_t>(letters[i]);
+    if (code_point >= 0x80) {  // letters above ASCII take two bytes of UTF-8
+      if (code_point < 0xC2 || code_point > 0xDF || i + 1 == letters.size()) return false;
+      code_point = (code_point & 0x1F) << 6 | (static_cast<uint8_t>(letters[++i]) & 0x3F);
+    }
+    if (code_point >= kAlphabetEnd || kByteOf[code_point] < 0) return false;
+    bytes += static_cast<char>(kByteOf[code_point]);
+  }
+  return true;
+}
 
 // Returns text from the file for an error message: control characters escaped, at most 100 bytes.
 std::string shown(std::string_view text) {

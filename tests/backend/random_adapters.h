@@ -1,7 +1,6 @@
 // Random adapters for tests of requests that choose one.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "core/numbers/random.h"

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "tests/engine/toy_engine.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <map>
 
 #include "backend/cpu/cpu_backend.h"
 #include "core/numbers/random.h"

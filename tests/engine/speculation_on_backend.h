@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <random>
 
 #include "backend/backend.h"

@@ -3,7 +3,6 @@
 // the blocks, so that a sanitizer finds reads past its end.
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "core/errors/check.h"

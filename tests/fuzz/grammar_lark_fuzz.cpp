@@ -1,7 +1,6 @@
 // Fuzzes compile_lark(). The input is the text of a Lark grammar. If the input's size is odd, the grammar
 // describes the argument "input" of a function call. A grammar must be refused by an InputError, or its token
 // masks must pass check_masks() along a pseudo-random text.
-#include <string_view>
 
 #include "core/errors/error.h"
 #include "grammar/languages/lark.h"

@@ -1,6 +1,5 @@
 // Compiles the input as a regular expression. Either the expression is refused, or its token masks pass
 // check_masks() along a pseudo-random text.
-#include <string_view>
 
 #include "core/errors/error.h"
 #include "grammar/languages/regex.h"

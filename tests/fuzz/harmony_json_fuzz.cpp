@@ -1,6 +1,5 @@
 // Reads any text as a conversation and as a chat in JSON, and renders the result.
 #include <cstdint>
-#include <string_view>
 
 #include "core/errors/check.h"
 #include "core/errors/error.h"

@@ -1,7 +1,6 @@
 // Shows any JSON as the schema of a tool. The result must be readable and renderable, and not much larger
 // than the schema.
 #include <cstdint>
-#include <string_view>
 
 #include "core/errors/check.h"
 #include "core/errors/error.h"

@@ -1,6 +1,5 @@
 // Reads any safetensors header as a checkpoint that stores the bias of each expert in a tensor of its own.
 // The biases are refused with one line, or the tensor of each expert is found and every value is set.
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>

@@ -4,7 +4,6 @@
 // The input is the number of stop strings (0 to 7), the stop strings, then the pieces of the text. Each
 // string or piece is one byte for its length (0 to 15) and that many bytes.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 

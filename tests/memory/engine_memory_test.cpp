@@ -2,7 +2,6 @@
 // usual answers, and no pages are held afterwards.
 #include <gtest/gtest.h>
 
-#include <utility>
 #include <vector>
 
 #include "tests/engine/toy_engine.h"

@@ -1,7 +1,6 @@
 // Tests that JSON survives a short lack of memory. core/text/json_fwd.h describes the danger.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <new>
 #include <thread>
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <string>
 #include <thread>
 
 #include "server/service/kept_answers.h"

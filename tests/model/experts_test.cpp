@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "core/numbers/random.h"
 #include "formats/ggml_blocks.h"

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/numbers/random.h"
 #include "reference/weight_row.h"
 #include "tests/reference/operands.h"

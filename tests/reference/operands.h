@@ -2,7 +2,6 @@
 // pages of one sequence.
 #pragma once
 
-#include <numeric>
 #include <vector>
 
 #include "model/weights.h"

@@ -1,5 +1,5 @@
 // Tests how a server reports an engine that hangs or is lost.
-#include "server/service/stall.h"
+#include "server/service/condition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -102,7 +102,6 @@ constexpr Room kRooms[] = {
     {"backend/cuda/kernel_table", 9},
     {"backend/cuda/plan", 10},
     {"backend/cuda/recipe", 11},
-    {"backend/cuda/recipe_text", 12},
     {"backend/cuda/step/", 12},
     {"backend/cuda/memory/", 13},  //
     {"backend/cuda/operations", 14},

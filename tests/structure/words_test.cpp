@@ -2,8 +2,6 @@
 // replacements).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string>

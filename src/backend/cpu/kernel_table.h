@@ -26,20 +26,16 @@ bool is_available(Isa isa);
 // InputError if the name is unknown or if the machine does not support the set.
 Isa isa_of(std::string_view option);
 
-struct DotRow {
+template <typename Kernel>
+struct FloatRow {
   Isa isa;
-  Format format;  // format of the weights
-  DotKernel kernel;
+  Format format;  // format of the weights (DotRow) or values (WeighRow)
+  Kernel* kernel;
   const char* name;
   const char* reason;
 };
-struct WeighRow {
-  Isa isa;
-  Format format;  // format of the values
-  WeighKernel kernel;
-  const char* name;
-  const char* reason;
-};
+using DotRow = FloatRow<DotKernel>;
+using WeighRow = FloatRow<WeighKernel>;
 // A kernel for int8 activations and weights in strips. strip_rows is a property of the instruction set.
 struct StripRow {
   Isa isa;
@@ -47,7 +43,7 @@ struct StripRow {
   int strip_rows;
   // From this number of tokens per panel on, this row is the fastest.
   int from_tokens;
-  StripKernel kernel;
+  StripKernel* kernel;
   const char* name;
   const char* reason;
 };

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,8 +16,6 @@
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
-#include "backend/cuda/rank.h"
-#include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/traced_values.h"
 #include "core/errors/check.h"
 #include "core/errors/error.h"

@@ -2,22 +2,22 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "backend/cuda/backend_of_ranks.h"
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/limits.h"
-#include "backend/cuda/memory/dense_formats.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/connection.h"
-#include "backend/cuda/recipe_text.h"
+#include "backend/cuda/recipe.h"
 #include "core/errors/check.h"
 #include "core/errors/error.h"
 #include "core/program/log.h"
+#include "model/quantize.h"
+#include "model/weights.h"
 
 namespace nibble::cuda {
 
@@ -28,6 +28,39 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 }
 
 namespace {
+
+bool is_fp8(const Matrix* matrix) { return matrix->format() == Format::kE4m3; }
+
+// Returns the format of the dense matrices that the option --fp8-layers calls `group`: qkv, o or lm_head.
+Format format_of(std::string_view group, const std::vector<const Matrix*>& matrices, Format requested,
+                 std::string_view source) {
+  if (std::ranges::none_of(matrices, is_fp8)) return requested;
+  if (requested == Format::kMxfp4)
+    throw InputError(
+        "{}: {} is FP8, and the CUDA backend does not convert FP8 to MXFP4: leave {} out of --mxfp4-layers, "
+        "or try --backend cpu",
+        source, group, group);
+  if (requested == Format::kBf16 && !std::ranges::all_of(matrices, is_fp8))
+    throw InputError(
+        "{}: {} is FP8 in some matrices and BF16 in others, the CUDA backend needs one format: --fp8-layers "
+        "{} converts the others",
+        source, group, group);
+  return Format::kE4m3;
+}
+
+// Returns the requested formats of qkv, o and lm_head, except that matrices that are FP8 in the checkpoint
+// get kE4m3: the codes and row scales of the checkpoint are kept. Throws InputError if the matrices of qkv, o
+// or lm_head would need two formats, or a conversion from FP8.
+DenseFormats dense_formats(const Weights& weights, const DenseFormats& requested) {
+  std::vector<const Matrix*> qkv, o;
+  for (const LayerWeights& layer : weights.layers) {
+    qkv.insert(qkv.end(), {&layer.q, &layer.k, &layer.v});
+    o.push_back(&layer.o);
+  }
+  return {format_of("qkv", qkv, requested.qkv, weights.source),
+          format_of("o", o, requested.attention_output, weights.source),
+          format_of("lm_head", {&weights.unembedding}, requested.unembedding, weights.source)};
+}
 
 // Returns own.tuned_steps; empty if ranks share the model, because `nibble tune` times kernels on layers of
 // the whole model, not of a share.

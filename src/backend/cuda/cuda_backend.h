@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/cuda_options.h"

@@ -5,11 +5,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/attention/args.h"
-#include "backend/cuda/dense/args.h"
-#include "backend/cuda/experts/args.h"
 #include "backend/cuda/layout/layout_of.h"
-#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/pipeline/stream_shape.h"
 
 namespace nibble::cuda {

@@ -6,7 +6,6 @@
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/experts/args.h"
-#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda {

@@ -1,7 +1,6 @@
 #include "backend/cuda/rank.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "backend/cuda/chip/wait.h"
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/operations.h"

@@ -91,4 +91,7 @@ struct UnembedRecipe {
 // Returns the recipe for the logits of `num_rows` rows. `vocab`: number of rows of lm_head that the rank has.
 UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows);
 
+// Describes the recipe in words, for `inspect --kernels --rows`.
+std::vector<StepFact> describe(const StepRecipe& recipe, const UnembedRecipe& unembed);
+
 }  // namespace nibble::cuda

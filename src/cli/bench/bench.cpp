@@ -106,11 +106,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
   const Tuning* tuned = tuning_of(resolved, model.config);
-  BenchSetup setup{.record = {.date = began,
-                              .command_line = command_line,
-                              .machine = describe_machine(device_facts(row)),
-                              .kernels = backend->kernels(),
-                              .num_warmups = options.num_warmups},
+  BenchSetup setup{.record = record_of_run(began, command_line, row, *backend, options.num_warmups),
                    .preset_run = preset_run,
                    .model = model.source.name,
                    .weight_bytes = weight_bytes(model.config),

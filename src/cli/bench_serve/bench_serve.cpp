@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -10,20 +13,25 @@
 #include <utility>
 #include <vector>
 
-#include "cli/bench_serve/ask_server.h"
-#include "cli/bench_serve/base_latency.h"
+#include "cli/bench_serve/endpoint.h"
 #include "cli/bench_serve/flags.h"
+#include "cli/bench_serve/http_client.h"
 #include "cli/bench_serve/plan.h"
 #include "cli/bench_serve/rate_search.h"
 #include "cli/bench_serve/report.h"
 #include "cli/bench_serve/run_load.h"
 #include "cli/bench_serve/server_facts.h"
+#include "cli/bench_serve/workload.h"
 #include "cli/command.h"
+#include "cli/measure/coherence.h"
 #include "core/errors/error.h"
+#include "core/text/json.h"
 #include "setup/machine/machine.h"
 
 namespace nibble::cli {
 namespace {
+
+namespace asio = boost::asio;
 
 constexpr const char* kBenchServeFooter{R"(
 A load is a number of clients, each of which sends its next request when it has received the answer (--clients), or requests
@@ -65,6 +73,83 @@ Examples:
   nibble bench serve http://127.0.0.1:8080 --api chat --turns 5 --clients 16 --json
   nibble bench serve http://127.0.0.1:8080 --clients 16 \
        --extra-body '{"regex": "[a-z ]{4000}", "ignore_eos": false}')"};
+
+std::string body_of(const Workload& workload) {
+  Json body{{"model", workload.model}, {"max_tokens", 1}, {"stream", true}};
+  if (workload.api == BenchApi::kChat)
+    body["messages"] = {{{"role", "user"}, {"content", "hello"}}};
+  else
+    body["prompt"] = "hello";
+  return body.dump();
+}
+
+asio::awaitable<double> time_models(HttpClient& client, const std::string& path) {
+  const double sent = client.now();
+  co_await client.get(path);
+  co_return client.now() - sent;
+}
+
+asio::awaitable<double> time_generation(HttpClient& client, const std::string& path,
+                                        const std::string& body) {
+  const StreamedAnswer answer = co_await client.post(path, body);
+  const TimedAnswer& times = answer.times;
+  if (!times.error.empty() || !times.first_response) throw HttpFailure{times.error, times.example};
+  co_return *times.first_response - times.sent;
+}
+
+// Measures the latency of a minimal request, as llama-benchy does: the mean of three requests on an open
+// connection, in seconds; nullopt if a request failed. `mode`: "api" requests the list of models;
+// "generation" requests an answer of one token to a prompt of one word, and its time ends with the first
+// event; "none" returns 0.
+std::optional<double> base_latency(const Endpoint& endpoint, const Workload& workload,
+                                   const std::string& mode, double timeout_seconds) {
+  if (mode == "none") return 0;
+  constexpr int kNumRequests{3};
+  HttpClient client(endpoint, timeout_seconds);
+  std::optional<double> mean;
+  const auto measure = [&]() -> asio::awaitable<void> {
+    double sum = 0;
+    try {
+      for (int i = -1; i < kNumRequests; ++i) {  // -1 opens the connection and is not counted
+        double seconds = 0;
+        if (mode == "api")
+          seconds = co_await time_models(client, endpoint.base + "/models");
+        else
+          seconds =
+              co_await time_generation(client, endpoint.base + path_of(workload.api), body_of(workload));
+        if (i >= 0) sum += seconds;
+      }
+      mean = sum / kNumRequests;
+    } catch (const HttpFailure&) {  // est_ppt stays unknown
+    }
+  };
+  asio::co_spawn(client.io(), measure(), asio::detached);
+  client.io().run();
+  return mean;
+}
+
+// Asks the server the question of cli/measure/coherence.h in a chat with temperature 0. On failure the result
+// has a reason and no answer.
+Coherence ask_server(const Endpoint& endpoint, const std::string& model, double timeout_seconds) {
+  const Json body{{"model", model},
+                  {"messages", {{{"role", "user"}, {"content", kCoherenceQuestion}}}},
+                  {"reasoning_effort", "low"},
+                  {"temperature", 0},
+                  {"max_tokens", kCoherenceTokens},
+                  {"stream", true}};
+  Coherence coherence;
+  HttpClient client(endpoint, timeout_seconds);
+  const auto ask_once = [&]() -> asio::awaitable<void> {
+    const StreamedAnswer answer = co_await client.post(endpoint.base + path_of(BenchApi::kChat), body.dump());
+    if (answer.times.error.empty())
+      coherence.answer = answer.text.content;
+    else
+      coherence.reason = "the request failed: " + answer.times.error;
+  };
+  asio::co_spawn(client.io(), ask_once(), asio::detached);
+  client.io().run();
+  return coherence;
+}
 
 class LoadRunner {
  public:

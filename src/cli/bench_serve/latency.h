@@ -1,7 +1,7 @@
 // Throughput of a server under load and percentiles of these times, defined as in vllm bench serve (failed
 // answers are left out), TTFR and est_ppt as in llama-benchy:
 //   TTFR     time to first response: from sending to the first event, with or without a token
-//   est_ppt  estimated prompt processing time: TTFR less the latency of a minimal request (base_latency.h)
+//   est_ppt  estimated prompt processing time: TTFR less the latency of a minimal request (bench_serve.cpp)
 //   TTFT     time to first token, end to end: from sending to the first event with a token
 //   ITL      inter-token latency: from one event with tokens to the next, over all answers
 //   TPOT     time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer

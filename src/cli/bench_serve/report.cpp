@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/measure/or_null.h"
+#include "cli/measure/run_record.h"
 #include "cli/version.h"
 
 namespace nibble::cli {

@@ -28,8 +28,6 @@ class LineEditor {
   // Loads the history from `history_file` and saves it after each line. An empty path: no file.
   LineEditor(const CatchInterrupt& interrupt, std::filesystem::path history_file, Complete complete);
   ~LineEditor();
-  LineEditor(const LineEditor&) = delete;
-  LineEditor& operator=(const LineEditor&) = delete;
 
   // Reads a line as LineReader::read() does, after `prompt`. Pasted text and alt-Enter add newlines to it.
   LineReader::Outcome read(std::string& line, const char* prompt);

@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/eval/compare.h"
 #include "cli/eval/golden.h"
-#include "cli/eval/golden_report.h"
 #include "cli/eval/perplexity.h"
 #include "cli/eval/tasks.h"
 #include "cli/measure/run_record.h"

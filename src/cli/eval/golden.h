@@ -3,10 +3,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
 #include "core/console/progress.h"
+#include "core/text/json.h"
 #include "model/golden/golden.h"
 
 namespace nibble::cli {
@@ -35,5 +37,11 @@ struct GoldenReference {  // expected results: `golden`, and also the results of
 // `report` counts tokens of finished prompts.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenReference& reference, const ReportProgress& report = {});
+
+// Report the results, with the tolerances.
+void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                        std::string_view backend);
+Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                 std::string_view backend);
 
 }  // namespace nibble::cli

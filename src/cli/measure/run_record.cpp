@@ -3,7 +3,6 @@
 #include <ctime>
 
 #include "cli/measure/kernels_json.h"
-#include "cli/measure/or_null.h"
 #include "cli/version.h"
 #include "core/text/json_text.h"
 

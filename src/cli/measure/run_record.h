@@ -1,6 +1,7 @@
 // The fields common to all measurement records: date, program, command, machine, and kernel per operation.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct RunRecord {
 // Call this at the end of a run. `began`: result of utc_now() at the start of the run.
 RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
                         const Backend& backend, int num_warmups);
+
+// Returns null if the value is absent.
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
 std::string utc_now();  // "2026-11-22T02:36:02Z"
 

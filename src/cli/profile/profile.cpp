@@ -240,11 +240,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
       step_costs(model.config, formats_of(model, setup), options.num_tokens,
                  options.depth + options.num_tokens, options.num_sequences);
   const Profile profile{
-      .record = {.date = began,
-                 .command_line = command_line,
-                 .machine = describe_machine(device_facts(row)),
-                 .kernels = backend->kernels(),
-                 .num_warmups = options.num_warmups},
+      .record = record_of_run(began, command_line, row, *backend, options.num_warmups),
       .model = model.source.name,
       .backend = std::string(backend->name()),
       .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),

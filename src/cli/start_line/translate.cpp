@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "cli/start_line/draft_config.h"
 #include "cli/start_line/table.h"
 #include "cli/start_line/values.h"
 #include "core/errors/error.h"
@@ -25,6 +26,40 @@ using Texts = std::vector<std::string>;
 using Rows = std::vector<const StartFlag*>;
 
 constexpr std::string_view kDraftFlag{"--speculative-config"}, kGpusFlag{"--tensor-parallel-size"};
+
+constexpr const char* kNumDraftRows{"num_speculative_tokens + 1"};
+
+// Builds the JSON of --speculative-config from vLLM's dotted flags and from SGLang's flags.
+class DraftConfig {
+ public:
+  // Adds members to the JSON. `flag`: the flag that sets them; flags() lists it.
+  void add(const std::string& flag, const json& members) {
+    flags_.push_back(flag);
+    config_.update(members);
+  }
+  bool empty() const { return flags_.empty(); }
+  // Returns all flags passed to add(): "--speculative-algorithm, --speculative-num-steps".
+  std::string flags() const { return fmt::format("{}", fmt::join(flags_, ", ")); }
+
+  // Returns the JSON. SGLang's --speculative-num-draft-tokens is the number of drafted tokens plus 1, for the
+  // token that they follow. If drafts form a chain, not a tree, SGLang ignores this flag where the number of
+  // steps is set.
+  std::string text() const {
+    const bool is_ngram = config_.value("method", json()) == "ngram";
+    const bool is_tree = config_.value("topk", json(1)) != json(1);
+    json config = json::object();
+    for (const auto& [key, value] : config_.items())
+      if (key != kNumDraftRows && !(is_ngram && key == "topk")) config[key] = value;
+    const json num_rows = config_.value(kNumDraftRows, json());
+    if (num_rows.is_number_integer() && (is_tree || !config.contains("num_speculative_tokens")))
+      config["num_speculative_tokens"] = num_rows.get<int64_t>() - 1;
+    return json_text(config);
+  }
+
+ private:
+  std::vector<std::string> flags_;
+  json config_ = json::object();
+};
 
 bool is_flag(std::string_view text) {  // false for a negative number
   return text.size() > 1 && text[0] == '-' && !std::isdigit(static_cast<unsigned char>(text[1])) &&

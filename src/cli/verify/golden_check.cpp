@@ -41,14 +41,10 @@ std::filesystem::path golden_of(const std::filesystem::path& model_folder) {
 }
 
 Verdict golden_verdict_of(const ChildResult& child) {
+  const Json json = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
+  if (auto failure = failure_of(child, has_prompts(json))) return *failure;
   Verdict verdict;
   verdict.seconds = child.seconds;
-  const Json json = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
-  if (auto failure = failure_of(child, has_prompts(json))) {
-    verdict.result = failure->result;
-    verdict.reason = std::move(failure->reason);
-    return verdict;
-  }
   bool all_within = true;
   for (const Json& prompt : json["prompts"]) {
     double worst = 0;

@@ -40,28 +40,27 @@ std::string finding_json(std::string_view kernel, const KernelFinding& finding) 
   return json_text(json);
 }
 
-std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered) {
+std::optional<Verdict> failure_of(const ChildResult& child, bool has_answered) {
+  const auto failed = [&](Result result, std::string reason) {
+    return Verdict{result, {}, std::move(reason), child.seconds};
+  };
   if (child.end == ChildResult::End::kTimedOut)
-    return ChildFailure{Result::kTimedOut, fmt::format("killed after {:.0f} s", child.seconds)};
+    return failed(Result::kTimedOut, fmt::format("killed after {:.0f} s", child.seconds));
   if (child.end == ChildResult::End::kSignalled)
-    return ChildFailure{Result::kCrashed, fmt::format("{} (signal {}) {}", strsignal(child.code), child.code,
-                                                      last_line(child.err))};
+    return failed(Result::kCrashed,
+                  fmt::format("{} (signal {}) {}", strsignal(child.code), child.code, last_line(child.err)));
   if ((child.code != kDone && child.code != kCheckFailed) || !has_answered)
-    return ChildFailure{Result::kCrashed, fmt::format("exit code {}: {}", child.code, last_line(child.err))};
+    return failed(Result::kCrashed, fmt::format("exit code {}: {}", child.code, last_line(child.err)));
   return std::nullopt;
 }
 
 Verdict verdict_of(const ChildResult& child) {
-  Verdict verdict;
-  verdict.seconds = child.seconds;
   const Json json = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
   const bool has_answered =
       json.is_object() && json.contains("worst") && json.contains("at") && json.contains("num_compared");
-  if (auto failure = failure_of(child, has_answered)) {
-    verdict.result = failure->result;
-    verdict.reason = std::move(failure->reason);
-    return verdict;
-  }
+  if (auto failure = failure_of(child, has_answered)) return *failure;
+  Verdict verdict;
+  verdict.seconds = child.seconds;
   verdict.finding = {
       json["worst"].is_number() ? json["worst"].get<double>() : std::numeric_limits<double>::infinity(),
       json["at"].get<std::string>(), json["num_compared"].get<size_t>()};

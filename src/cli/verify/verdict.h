@@ -24,13 +24,8 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// The reason why a check has no result. failure_of() returns nullopt after a normal exit with a result
-// (`has_answered`).
-struct ChildFailure {
-  Verdict::Result result;
-  std::string reason;
-};
-std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered);
+// Returns the verdict on a check without a result; nullopt after a normal exit with one (`has_answered`).
+std::optional<Verdict> failure_of(const ChildResult& child, bool has_answered);
 
 // The child writes finding_json() to stdout. Its parent passes output and exit status to verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);

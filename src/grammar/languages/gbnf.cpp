@@ -197,24 +197,7 @@ class BnfParser {
   char32_t character() {
     if (!text_.take("\\")) return text_.take_character();
     if (text_.is_at_end()) text_.refuse("expected an escape");
-    const char32_t letter = text_.take_character();
-    switch (letter) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'x':
-        return text_.take_hexadecimal(2);
-      case 'u':
-        return text_.take_hexadecimal(4);
-      case 'U':
-        return text_.take_hexadecimal(8);
-      default:
-        if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
-        text_.refuse("the escape before this is unknown");
-    }
+    return text_.take_escape("nrt");
   }
 
   GrammarText text_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "grammar/automata/code_points.h"
 #include "grammar/languages/one_line.h"
@@ -78,6 +79,21 @@ class GrammarText {
     if (!character || rest_.size() < num_digits) refuse("expected the hexadecimal number of a character");
     skip(num_digits);
     return *character;
+  }
+
+  // Takes an escape without its backslash: one of `letters`, which are some of nrtfv0; the number of a
+  // character (xHH, uHHHH, UHHHHHHHH); or ASCII punctuation, which stands for itself.
+  char32_t take_escape(std::string_view letters) {
+    constexpr std::pair<char32_t, char32_t> kMeanings[]{{'n', '\n'}, {'r', '\r'}, {'t', '\t'},
+                                                        {'f', '\f'}, {'v', '\v'}, {'0', '\0'}};
+    const char32_t letter = take_character();
+    for (const auto& [known, meaning] : kMeanings)
+      if (letter == known && letters.find(static_cast<char>(known)) != std::string_view::npos) return meaning;
+    if (const size_t num_digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0)
+      return take_hexadecimal(num_digits);
+    if (letter >= 0x80 || !std::ispunct(static_cast<int>(letter)))
+      refuse("the escape before this is unknown");
+    return letter;
   }
 
   [[noreturn]] void refuse(std::string_view why) const {

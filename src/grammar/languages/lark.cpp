@@ -5,12 +5,44 @@
 
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/grammar_text.h"
-#include "grammar/languages/lark_common.h"
 #include "grammar/languages/regex.h"
 #include "grammar/program/builder.h"
 
 namespace nibble::grammar {
 namespace {
+
+// Returns a terminal of Lark's grammar "common" as a regular expression (lark: lark/grammars/common.lark).
+std::optional<std::string_view> lark_common_terminal(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kTerminals[]{
+      {"DIGIT", "[0-9]"},
+      {"HEXDIGIT", "[0-9A-Fa-f]"},
+      {"INT", "[0-9]+"},
+      {"SIGNED_INT", "[+-]?[0-9]+"},
+      {"DECIMAL", R"([0-9]+\.[0-9]*|\.[0-9]+)"},
+      {"FLOAT", R"([0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+      {"SIGNED_FLOAT", R"([+-]?(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"},
+      {"NUMBER", R"((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+      {"SIGNED_NUMBER", R"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"},
+      {"ESCAPED_STRING", R"("(?:[^"\\\n]|\\[^\n])*")"},
+      {"LCASE_LETTER", "[a-z]"},
+      {"UCASE_LETTER", "[A-Z]"},
+      {"LETTER", "[A-Za-z]"},
+      {"WORD", "[A-Za-z]+"},
+      {"CNAME", "[A-Za-z_][A-Za-z0-9_]*"},
+      {"WS_INLINE", R"([ \t]+)"},
+      {"WS", R"([ \t\f\r\n]+)"},
+      {"CR", R"(\r)"},
+      {"LF", R"(\n)"},
+      {"NEWLINE", R"((?:\r?\n)+)"},
+      {"SH_COMMENT", R"(#[^\n]*)"},
+      {"CPP_COMMENT", R"(\/\/[^\n]*)"},
+      {"SQL_COMMENT", R"(--[^\n]*)"},
+      {"C_COMMENT", R"(\/\*(?:[^*]|\*+[^*\/])*\*+\/)"},
+  };
+  for (const auto& [known, regex] : kTerminals)
+    if (known == name) return regex;
+  return std::nullopt;
+}
 
 class LarkParser {
  public:
@@ -261,23 +293,9 @@ class LarkParser {
         continue;
       }
       if (text_.is_at_end()) text_.refuse("a literal must be closed on its line");
-      found += escaped();
+      found += text_.take_escape("nrtfv0");
     }
     return found;
-  }
-
-  char32_t escaped() {
-    const char32_t letter = text_.take_character();
-    constexpr std::pair<char, char> kLetters[]{{'n', '\n'}, {'r', '\r'}, {'t', '\t'},
-                                               {'f', '\f'}, {'v', '\v'}, {'0', '\0'}};
-    for (const auto& [known, meaning] : kLetters)
-      if (letter == static_cast<char32_t>(known)) return static_cast<char32_t>(meaning);
-    const size_t num_digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
-    if (num_digits == 0) {
-      if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
-      text_.refuse("the escape before this is unknown");
-    }
-    return text_.take_hexadecimal(num_digits);
   }
 
   Expression regex() {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <new>
 #include <set>
 #include <utility>

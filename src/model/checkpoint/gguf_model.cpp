@@ -14,38 +14,12 @@
 #include "formats/mxfp4.h"
 #include "model/checkpoint/gguf_config.h"
 #include "model/checkpoint/mxfp4_experts.h"
+#include "model/checkpoint/tensor_names.h"
 #include "model/convert_blocks.h"
 
 namespace nibble {
 namespace {
 
-struct FieldName {
-  std::string_view huggingface, gguf;  // names of a tensor, without the layer's prefix
-};
-constexpr FieldName kNames[] = {
-    {"model.embed_tokens.weight", "token_embd.weight"},
-    {"model.norm.weight", "output_norm.weight"},
-    {"lm_head.weight", "output.weight"},
-    {"input_layernorm.weight", "attn_norm.weight"},
-    {"self_attn.q_proj.weight", "attn_q.weight"},
-    {"self_attn.q_proj.bias", "attn_q.bias"},
-    {"self_attn.k_proj.weight", "attn_k.weight"},
-    {"self_attn.k_proj.bias", "attn_k.bias"},
-    {"self_attn.v_proj.weight", "attn_v.weight"},
-    {"self_attn.v_proj.bias", "attn_v.bias"},
-    {"self_attn.sinks", "attn_sinks.weight"},
-    {"self_attn.o_proj.weight", "attn_output.weight"},
-    {"self_attn.o_proj.bias", "attn_output.bias"},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight"},
-    {"mlp.router.weight", "ffn_gate_inp.weight"},
-    {"mlp.router.bias", "ffn_gate_inp.bias"},
-    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight"},
-    {"mlp.experts.gate_up_proj_scales", "ffn_gate_exps.weight"},
-    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias"},
-    {"mlp.experts.down_proj_blocks", "ffn_down_exps.weight"},
-    {"mlp.experts.down_proj_scales", "ffn_down_exps.weight"},
-    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
-};
 struct OllamaName {
   std::string_view llama_cpp, ollama;  // parts of a tensor's name that differ in files of Ollama's converter
 };
@@ -58,7 +32,7 @@ constexpr OllamaName kOllamaNames[] = {
 // Tensors that belong to NAME.weight in NVFP4: NAME.scale and NAME.input_scale. Some programs write
 // NAME.weight.scale and NAME.weight.input_scale.
 constexpr std::string_view kFactor{"scale"}, kFactorOfInput{"input_scale"}, kWeightOf{"weight"};
-constexpr std::string_view kLayers{"model.layers."}, kGateUp{".mlp.experts.gate_up_proj"};
+constexpr std::string_view kGateUp{".mlp.experts.gate_up_proj"};
 
 bool is_experts(const TensorSpec& spec) {
   return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
@@ -80,16 +54,9 @@ size_t row_bytes(GgmlType type, uint64_t cols) { return cols / block_elements(ty
 }  // namespace
 
 GgufName gguf_name(const TensorSpec& spec) {
-  std::string_view field = spec.name;
-  std::string prefix;
-  if (field.starts_with(kLayers)) {
-    const size_t dot = field.find('.', kLayers.size());
-    prefix = fmt::format("blk.{}.", field.substr(kLayers.size(), dot - kLayers.size()));
-    field.remove_prefix(dot + 1);
-  }
-  const auto* row = std::ranges::find(kNames, field, &FieldName::huggingface);
-  NIBBLE_CHECK(row != std::end(kNames), "no GGUF name for {}", spec.name);
-  GgufName name{prefix + std::string(row->gguf), {}};
+  const TensorName names = tensor_name(spec.name);
+  GgufName name{
+      names.layer.empty() ? std::string(names.gguf) : fmt::format("blk.{}.{}", names.layer, names.gguf), {}};
   if (is_gate_up(spec)) {
     name.up = name.name;
     name.up.replace(name.up.find("gate"), 4, "up");

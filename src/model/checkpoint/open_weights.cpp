@@ -24,6 +24,7 @@
 #include "model/checkpoint/gguf_model.h"
 #include "model/checkpoint/mxfp4_experts.h"
 #include "model/checkpoint/split_experts.h"
+#include "model/checkpoint/tensor_names.h"
 #include "model/config.h"
 #include "model/convert_blocks.h"
 #include "model/foreign_formats.h"
@@ -42,58 +43,20 @@ struct StoredRows {
   uint64_t first_row;
 };
 
-struct OpenAiName {
-  std::string_view huggingface, openai;  // names of a tensor, without the layer's prefix
-};
-constexpr OpenAiName kOpenAiNames[] = {
-    {"model.embed_tokens.weight", "embedding.weight"},
-    {"model.norm.weight", "norm.scale"},
-    {"lm_head.weight", "unembedding.weight"},
-    {"input_layernorm.weight", "attn.norm.scale"},
-    {"self_attn.q_proj.weight", "attn.qkv.weight"},
-    {"self_attn.q_proj.bias", "attn.qkv.bias"},
-    {"self_attn.k_proj.weight", "attn.qkv.weight"},
-    {"self_attn.k_proj.bias", "attn.qkv.bias"},
-    {"self_attn.v_proj.weight", "attn.qkv.weight"},
-    {"self_attn.v_proj.bias", "attn.qkv.bias"},
-    {"self_attn.sinks", "attn.sinks"},
-    {"self_attn.o_proj.weight", "attn.out.weight"},
-    {"self_attn.o_proj.bias", "attn.out.bias"},
-    {"post_attention_layernorm.weight", "mlp.norm.scale"},
-    {"mlp.router.weight", "mlp.gate.weight"},
-    {"mlp.router.bias", "mlp.gate.bias"},
-    {"mlp.experts.gate_up_proj_blocks", "mlp.mlp1_weight.blocks"},
-    {"mlp.experts.gate_up_proj_scales", "mlp.mlp1_weight.scales"},
-    {"mlp.experts.gate_up_proj_bias", "mlp.mlp1_bias"},
-    {"mlp.experts.down_proj_blocks", "mlp.mlp2_weight.blocks"},
-    {"mlp.experts.down_proj_scales", "mlp.mlp2_weight.scales"},
-    {"mlp.experts.down_proj_bias", "mlp.mlp2_bias"},
-};
-
-std::string_view openai_name(std::string_view huggingface) {
-  for (const OpenAiName& row : kOpenAiNames)
-    if (row.huggingface == huggingface) return row.openai;
-  NIBBLE_CHECK(false, "no OpenAI name for {}", huggingface);
-}
-
 StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
 // Returns a tensor's name and rows in OpenAI's format: "model.layers.7.self_attn.sinks" becomes
 // "block.7.attn.sinks". q, k and v are rows of one stored tensor.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
-  constexpr std::string_view kLayerPrefix{"model.layers."};
-  const std::string_view name = spec.name;
-  if (!name.starts_with(kLayerPrefix)) return {std::string(openai_name(name)), spec.shape, 0};
-  const size_t dot = name.find('.', kLayerPrefix.size());
-  const std::string_view layer = name.substr(kLayerPrefix.size(), dot - kLayerPrefix.size());
-  const std::string_view field = name.substr(dot + 1);
-  StoredRows stored{fmt::format("block.{}.{}", layer, openai_name(field)), spec.shape, 0};
+  const TensorName name = tensor_name(spec.name);
+  if (name.layer.empty()) return {std::string(name.openai), spec.shape, 0};
+  StoredRows stored{fmt::format("block.{}.{}", name.layer, name.openai), spec.shape, 0};
 
   const auto rows = [&](int num_heads) { return static_cast<uint64_t>(num_heads * config.head_dim); };
   const uint64_t q_rows = rows(config.num_heads), kv_rows = rows(config.num_kv_heads);
   if (stored.name.find(".attn.qkv.") != std::string::npos) stored.shape[0] = q_rows + 2 * kv_rows;
-  if (field.starts_with("self_attn.k_proj")) stored.first_row = q_rows;
-  if (field.starts_with("self_attn.v_proj")) stored.first_row = q_rows + kv_rows;
+  if (name.huggingface.starts_with("self_attn.k_proj")) stored.first_row = q_rows;
+  if (name.huggingface.starts_with("self_attn.v_proj")) stored.first_row = q_rows + kv_rows;
   return stored;
 }
 

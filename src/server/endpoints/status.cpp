@@ -74,19 +74,11 @@ Json requests_json(const RecentRequests& requests) {
 }
 
 Json setup_json(const SetupFacts& setup) {
-  Json kernels = Json::array(), memory = Json::array();
-  for (const SetupFacts::Kernel& kernel : setup.kernels)
-    kernels.push_back({{"operation", kernel.operation},
-                       {"weights", kernel.weights},
-                       {"activations", kernel.activations},
-                       {"rows", kernel.rows},
-                       {"kernel", kernel.name},
-                       {"reason", kernel.reason}});
+  Json memory = Json::array();
   for (const SetupFacts::Memory& part : setup.memory)
     memory.push_back({{"what", part.what}, {"bytes", part.bytes}});
-  return {{"backend", setup.backend},         {"device", setup.device},
-          {"num_devices", setup.num_devices}, {"kernels", std::move(kernels)},
-          {"memory", std::move(memory)},      {"memory_budget", setup.memory_budget}};
+  return {{"backend", setup.backend}, {"device", setup.device},      {"num_devices", setup.num_devices},
+          {"kernels", setup.kernels}, {"memory", std::move(memory)}, {"memory_budget", setup.memory_budget}};
 }
 
 Json defaults_json(const RequestDefaults& defaults) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <utility>
 
 namespace nibble::server {
 

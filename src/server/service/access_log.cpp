@@ -1,6 +1,5 @@
 #include "server/service/access_log.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

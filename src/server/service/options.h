@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text/json.h"
 #include "core/tokens/token.h"
 #include "server/api/request_defaults.h"
 #include "server/http/limits.h"
@@ -18,19 +19,16 @@ namespace nibble::server {
 
 // The backend, its kernels and its memory, for /status. Set by the command that starts the server.
 struct SetupFacts {
-  struct Kernel {
-    std::string operation, weights, activations, rows, name, reason;
-  };
   struct Memory {
     std::string what;
     size_t bytes;
   };
-  std::string backend;    // "cpu"
-  std::string device;     // description in one line
-  size_t num_devices{1};  // GPUs (on CPUs: machines) that share the model
-  std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // memory plan of the fullest device, by its parts
-  size_t memory_budget{0};     // bytes of all parts, plus what was still free at the start
+  std::string backend;           // "cpu"
+  std::string device;            // description in one line
+  size_t num_devices{1};         // GPUs (on CPUs: machines) that share the model
+  Json kernels = Json::array();  // of objects, with the kernel of each operation and the reason
+  std::vector<Memory> memory;    // memory plan of the fullest device, by its parts
+  size_t memory_budget{0};       // bytes of all parts, plus what was still free at the start
 };
 
 struct ServedModel {
@@ -79,7 +77,7 @@ struct ServerOptions {
   // A stream sends a comment after this time without a token, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
   // Time without a finished step after which the engine counts as stalled. nullopt: estimated
-  // (service/stall.h).
+  // (service/condition.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};

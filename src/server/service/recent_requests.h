@@ -1,6 +1,7 @@
 // The last generating requests with their times, for /status. I/O thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -19,8 +20,20 @@ class RecentRequests {
   };
 
   // Stores the facts of a request that has ended. Ignores requests that did not reach the engine.
-  void add(const Exchange& exchange);
-  void for_each(const std::function<void(const Request&)>& visit) const;  // newest first
+  void add(const Exchange& exchange) {
+    const RequestRecord& record = exchange.record();
+    if (!record.times.queued) return;
+    kept_[num_added_++ % kNumKept] = {.status = exchange.status(),
+                                      .num_prompt_tokens = record.num_prompt_tokens,
+                                      .num_cached_tokens = record.num_cached_tokens,
+                                      .num_output_tokens = record.num_output_tokens,
+                                      .times = record.times,
+                                      .seconds = record.clock.seconds()};
+  }
+  void for_each(const std::function<void(const Request&)>& visit) const {  // newest first
+    for (size_t age = 1; age <= std::min(num_added_, kNumKept); ++age)
+      visit(kept_[(num_added_ - age) % kNumKept]);
+  }
 
  private:
   static constexpr size_t kNumKept{32};

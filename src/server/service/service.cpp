@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <random>
 #include <thread>
 #include <utility>
 #include <variant>

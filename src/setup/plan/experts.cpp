@@ -1,7 +1,6 @@
 #include "setup/plan/experts.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/errors/error.h"

@@ -1,12 +1,10 @@
 // Tests that a step that is given up stops computing, at whatever point it is given up.
-#include "backend/cpu/step_stop.h"
+#include "backend/cpu/machine.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backend/backend.h"

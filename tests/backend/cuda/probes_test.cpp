@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 namespace nibble {
 
 void PrintTo(const MachineProbe& probe, std::ostream* out) { *out << probe.name; }

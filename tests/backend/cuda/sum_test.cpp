@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "backend/cuda/dense/args.h"

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "cli/bench_serve/slo.h"
 #include "tests/cli/bench_serve/some_answers.h"
 #include "tests/error_of.h"

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "core/errors/error.h"
 #include "setup/plan/capacity.h"
 #include "setup/start/resolve.h"

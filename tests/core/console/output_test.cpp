@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <string>
 #include <system_error>
 
 namespace nibble {

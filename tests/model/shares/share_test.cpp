@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 
 #include "core/numbers/random.h"
 #include "model/checkpoint/synthetic.h"

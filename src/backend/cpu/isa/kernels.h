@@ -40,7 +40,7 @@ struct DotArgs {
   float* y;
   ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
-using DotKernel = void (*)(const DotArgs&);
+using DotKernel = void(const DotArgs&);
 
 // out[h][d] += sum over j of weights[h][j] * values[j][d], j ascending.
 struct WeighArgs {
@@ -52,7 +52,7 @@ struct WeighArgs {
   float* out;  // [num_heads, out_stride]: sums, each row in split order
   ptrdiff_t out_stride;
 };
-using WeighKernel = void (*)(const WeighArgs&);
+using WeighKernel = void(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
@@ -84,72 +84,52 @@ struct StripArgs {
   float* y;
   ptrdiff_t y_stride;  // distance from y[t] to y[t + 1], in floats
 };
-using StripKernel = void (*)(const StripArgs&);
+using StripKernel = void(const StripArgs&);
 
 namespace portable {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
-void dot_bf16(const DotArgs& args);
-void dot_e4m3(const DotArgs& args);
-void dot_mxfp4(const DotArgs& args);
-void weigh_bf16(const WeighArgs& args);
-void weigh_e4m3(const WeighArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
+DotKernel dot_bf16, dot_e4m3, dot_mxfp4;
+WeighKernel weigh_bf16, weigh_e4m3;
 }  // namespace portable
 
 #if NIBBLE_X86
 namespace avx2 {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
-void dot_bf16(const DotArgs& args);
-void dot_e4m3(const DotArgs& args);
-void dot_mxfp4(const DotArgs& args);
-void weigh_bf16(const WeighArgs& args);
-void weigh_e4m3(const WeighArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
+DotKernel dot_bf16, dot_e4m3, dot_mxfp4;
+WeighKernel weigh_bf16, weigh_e4m3;
 }  // namespace avx2
 
 namespace avx_vnni {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
 }  // namespace avx_vnni
 
 namespace avx512 {
-void dot_bf16(const DotArgs& args);
-void dot_e4m3(const DotArgs& args);
-void dot_mxfp4(const DotArgs& args);
-void weigh_bf16(const WeighArgs& args);
-void weigh_e4m3(const WeighArgs& args);
+DotKernel dot_bf16, dot_e4m3, dot_mxfp4;
+WeighKernel weigh_bf16, weigh_e4m3;
 }  // namespace avx512
 
 namespace avx512_vnni {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
 }  // namespace avx512_vnni
 
 namespace amx {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
 }  // namespace amx
 #endif
 
 #if NIBBLE_AARCH64
 namespace neon {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
-void dot_bf16(const DotArgs& args);
-void dot_e4m3(const DotArgs& args);
-void dot_mxfp4(const DotArgs& args);
-void weigh_bf16(const WeighArgs& args);
-void weigh_e4m3(const WeighArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
+DotKernel dot_bf16, dot_e4m3, dot_mxfp4;
+WeighKernel weigh_bf16, weigh_e4m3;
 }  // namespace neon
 
 namespace neon_dotprod {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
 }  // namespace neon_dotprod
 
 namespace neon_i8mm {
-void strip_mxfp4(const StripArgs& args);
-void strip_q8_0(const StripArgs& args);
+StripKernel strip_mxfp4, strip_q8_0;
 }  // namespace neon_i8mm
 #endif
 

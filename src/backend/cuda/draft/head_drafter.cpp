@@ -4,11 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/memory/arena.h"
-#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/draft_chain.h"
 

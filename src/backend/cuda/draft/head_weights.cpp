@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
-#include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/memory/arena.h"

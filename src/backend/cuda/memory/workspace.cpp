@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
-#include "backend/cuda/kernel_table.h"
-#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/memory/arena.h"

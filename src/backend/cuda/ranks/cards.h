@@ -30,8 +30,6 @@ void connect(std::span<const int> devices);
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);
-  CardThreads(const CardThreads&) = delete;
-  CardThreads& operator=(const CardThreads&) = delete;
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }

@@ -1,7 +1,6 @@
 #include "backend/cuda/ranks/inbox.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/memory/arena.h"

@@ -1,9 +1,6 @@
 // Allocates a rank's inbox (memory to which other ranks write), and numbers the messages of a step.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "backend/backend.h"
 #include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/ranks/sum.h"

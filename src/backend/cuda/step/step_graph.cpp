@@ -1,7 +1,5 @@
 #include "backend/cuda/step/step_graph.h"
 
-#include <utility>
-
 #include "backend/cuda/attention/args.h"
 #include "core/program/log.h"
 

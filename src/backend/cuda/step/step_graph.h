@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "backend/backend.h"

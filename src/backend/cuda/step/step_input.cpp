@@ -6,10 +6,7 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/input/draft_slots.h"
-#include "backend/cuda/input/row_input.h"
 #include "backend/cuda/input/sample_input.h"
-#include "backend/cuda/input/step_exchange.h"
 #include "backend/draft_tree.h"
 #include "core/errors/check.h"
 

@@ -8,7 +8,6 @@
 
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "backend/cuda/plan.h"

@@ -1,7 +1,6 @@
 // Checks of the append and attention kernels.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include "backend/cuda/attention/args.h"

@@ -6,7 +6,6 @@
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/sample/args.h"
-#include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
 namespace {

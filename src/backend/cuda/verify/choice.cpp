@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/route/args.h"
 
 namespace nibble::cuda::verify {
 namespace {

@@ -1,7 +1,6 @@
 #include "backend/cuda/verify/matrix.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/layout/layout_of.h"

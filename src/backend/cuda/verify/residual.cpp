@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/verify/host_threads.h"
 
 namespace nibble::cuda::verify {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/errors/check.h"

@@ -1,7 +1,6 @@
 #include "grammar/languages/schema/decimal.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace nibble::grammar {
 namespace {

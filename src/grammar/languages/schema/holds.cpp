@@ -3,7 +3,6 @@
 
 #include "core/text/word_list.h"
 #include "grammar/automata/trie.h"
-#include "grammar/languages/regex.h"
 #include "grammar/languages/schema/compiler.h"
 #include "grammar/languages/schema/formats.h"
 
