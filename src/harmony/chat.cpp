@@ -98,10 +98,12 @@ void add_part(const Message& message, Chat& chat) {
 constexpr const char* kTextParts{"a string or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
-  const Field arguments = function.need("arguments", "a string or an object");
-  // An object becomes JSON text in the spacing of gpt-oss's chat template.
-  std::string text = arguments.value().is_string() ? arguments.string()
-                                                   : json_line(arguments.value(), JsonSpacing::kAfterCommas);
+  // An object becomes JSON text in the spacing of gpt-oss's chat template. Clients leave out the arguments of
+  // calls that have none.
+  std::string text{"{}"};
+  if (const auto arguments = function.find("arguments"))
+    text = arguments->value().is_string() ? arguments->string()
+                                          : json_line(arguments->value(), JsonSpacing::kAfterCommas);
   return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
 }
 

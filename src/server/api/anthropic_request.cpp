@@ -40,9 +40,10 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
   } else if (type == "redacted_thinking") {  // encrypted; only the server that sent it can read it
     block.leave_out(type);
   } else if (type == "tool_use") {
+    const auto input = block.find("input");
     said.tool_calls.push_back({.id = block.need_string("id"),
                                .name = harmony::need_tool_name(block, "name"),
-                               .arguments = harmony::json_line(block.need("input", "an object").value())});
+                               .arguments = input ? harmony::json_line(input->value()) : "{}"});
   } else if (type == "tool_result") {
     add_tool_result(block, messages);
   } else if (type == "text" || type == "search_result" || type == "document" || type == "image") {

@@ -86,7 +86,7 @@ void add_call(const Field& item, Reader& out, std::string name, std::string argu
            .space = item.find("namespace") ? harmony::need_tool_name(item, "namespace") : "functions"});
 }
 void add_function_call(const Field& item, Reader& out) {
-  add_call(item, out, harmony::need_tool_name(item, "name"), item.need_string("arguments"));
+  add_call(item, out, harmony::need_tool_name(item, "name"), item.find_string("arguments").value_or("{}"));
 }
 void add_custom_call(const Field& item, Reader& out) {
   add_call(item, out, harmony::need_tool_name(item, "name"),

@@ -46,6 +46,15 @@ TEST(AnthropicRequest, TheLineThatChangesWithEveryRequestIsDropped) {
             "<|start|>user<|message|>Hi<|end|><|start|>assistant");
 }
 
+TEST(AnthropicRequest, ACallMayLackItsInput) {
+  for (const char* input : {"", R"(, "input": null)", R"(, "input": {})"})
+    EXPECT_THAT(
+        anthropic_prompt(R"({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f")" +
+                         std::string(input) + "}]}"),
+        HasSubstr("<|message|>{}<|call|>"))
+        << input;
+}
+
 TEST(AnthropicRequest, ParametersArriveWhereTheyBelong) {
   const AnthropicRequest request = read_anthropic(
       R"({"role": "user", "content": "Hi"})",

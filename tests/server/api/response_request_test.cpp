@@ -142,6 +142,13 @@ TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {
             "<|start|>user<|message|>More.<|end|><|start|>assistant");
 }
 
+TEST(ResponseRequest, ACallMayLackItsArguments) {
+  for (const char* arguments : {"", R"(, "arguments": null)"})
+    EXPECT_THAT(prompt_of(R"({"input": [{"type": "function_call", "call_id": "1", "name": "f")" +
+                          std::string(arguments) + "}]}"),
+                HasSubstr("<|message|>{}<|call|>"));
+}
+
 TEST(ResponseRequest, ShellAndApplyPatchAreFunctionsThatTheClientRuns) {
   const ResponseRequest request = read_response_request(R"({"input": "a", "tools": [
       {"type": "shell"}, {"type": "apply_patch"}, {"type": "shell", "environment": {"type": "container_auto"}}],
