@@ -31,7 +31,8 @@ std::string code_of(const HttpError& error) {
 
 ResponseObject::ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer,
                                const ResponseRequest& request)
-    : items_(tokenizer, request.params.sample.num_logprobs >= 0), is_stream_(request.params.stream) {
+    : items_(tokenizer, request.params.sample.num_logprobs >= 0, request.seals_reasoning),
+      is_stream_(request.params.stream) {
   const auto sent = [&](const char* key, Json otherwise) {
     const auto found = request.body.find(key);
     return found == request.body.end() || found->is_null() ? otherwise : *found;
