@@ -81,7 +81,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no keep-alive line
+  std::string on_silence() override { return print(line("", "")) + "\n"; }  // no text: clients append it
   const Json& last() const { return last_; }
 
  private:
