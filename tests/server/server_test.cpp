@@ -210,6 +210,25 @@ TEST(Server, AStreamOfHiddenReasoningShowsThatItGoesOn) {
   }
 }
 
+TEST(Server, DurationsOfOllamasApiDoNotIncludeTheQueue) {
+  Running running(model_with_a_fault, room_for(64, 1));
+  running.backend.is_gated = true;
+  const Connection first(running.server.port()), second(running.server.port());
+  first.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 2})");
+  running.wait_for_step(1);
+  second.post("/api/generate",
+              R"({"prompt": "abc", "raw": true, "stream": false, "options": {"num_predict": 1}})");
+  running.wait_for_answers(2);
+  std::this_thread::sleep_for(300ms);
+  running.open_gate();
+  const std::string answer = second.read();
+  const Json last = Json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+  EXPECT_GE(last["total_duration"].get<int64_t>(), 300'000'000);
+  EXPECT_LT(last["prompt_eval_duration"].get<int64_t>(), 300'000'000);
+  EXPECT_GT(last["prompt_eval_duration"].get<int64_t>(), 0);
+  EXPECT_GT(last["eval_duration"].get<int64_t>(), 0);
+}
+
 TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   // The prompt takes 100 steps, and only one request may run at a time.
   Running running(model_with_a_fault, room_for(4, 1), any_port(), 1);
