@@ -41,6 +41,11 @@ def raw_events(server, **request):
     return events
 
 
+def test_a_response_repeats_its_parameters(server):
+    reply = server.client().responses.create(model="tiny", input="Hi", temperature=0.7, top_p=0.9, max_output_tokens=1)
+    assert (reply.temperature, reply.top_p, reply.max_output_tokens) == (0.7, 0.9, 1)
+
+
 def without_ids(items):
     return [{key: value for key, value in item.items() if key not in ("id", "call_id")} for item in items]
 
