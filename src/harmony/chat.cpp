@@ -98,10 +98,12 @@ void add_part(const Message& message, Chat& chat) {
 constexpr const char* kTextParts{"a string or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
-  const Field arguments = function.need("arguments", "a string or an object");
-  // An object becomes JSON text in the spacing of gpt-oss's chat template.
-  std::string text = arguments.value().is_string() ? arguments.string()
-                                                   : json_line(arguments.value(), JsonSpacing::kAfterCommas);
+  // An object becomes JSON text in the spacing of gpt-oss's chat template. Clients leave out the arguments of
+  // calls that have none.
+  std::string text{"{}"};
+  if (const auto arguments = function.find("arguments"))
+    text = arguments->value().is_string() ? arguments->string()
+                                          : json_line(arguments->value(), JsonSpacing::kAfterCommas);
   return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
 }
 
@@ -183,7 +185,7 @@ Tool tool_from_function(const Field& function) {
 }
 
 bool is_tool_name(std::string_view name) {
-  constexpr size_t kMaxLength{64};
+  constexpr size_t kMaxLength{128};  // of Anthropic; OpenAI allows 64
   return !name.empty() && name.size() <= kMaxLength && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
@@ -191,7 +193,7 @@ bool is_tool_name(std::string_view name) {
 }
 
 std::string need_tool_name(const Field& owner, const char* key) {
-  constexpr const char* kAccepted{"a name of 1 to 64 letters (A to Z), digits, '_', '-' and '.'"};
+  constexpr const char* kAccepted{"a name of 1 to 128 letters (A to Z), digits, '_', '-' and '.'"};
   const Field name = owner.need(key, kAccepted);
   if (!name.value().is_string() || !is_tool_name(name.string())) name.refuse(kAccepted);
   return name.string();

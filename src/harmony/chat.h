@@ -66,7 +66,7 @@ std::string input_as_arguments(const std::string& input);
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);
 
-// Whether `name` has 1 to 64 letters, digits, "_", "-" and ".". Anything else could break a message's header.
+// Whether `name` has 1 to 128 letters, digits, "_", "-" and ".". Others could break a message's header.
 bool is_tool_name(std::string_view name);
 std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 

@@ -6,10 +6,11 @@
 namespace nibble {
 namespace {
 
+constexpr std::string_view kDigits{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
+
 constexpr auto kBase64 = [] {
   std::array<int8_t, 256> values{};
   values.fill(-1);
-  constexpr std::string_view kDigits{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
   for (size_t i = 0; i < kDigits.size(); ++i)
     values[static_cast<uint8_t>(kDigits[i])] = static_cast<int8_t>(i);
   return values;
@@ -32,6 +33,20 @@ bool decode_base64(std::string_view digits, std::string& bytes) {
     bytes += static_cast<char>(bits >> num_bits);
   }
   return (bits & ((1u << num_bits) - 1)) == 0;  // the unused low bits of the last digit must be zero
+}
+
+std::string encode_base64(std::string_view bytes) {
+  std::string digits;
+  digits.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const std::string_view group = bytes.substr(i, 3);
+    uint32_t bits = 0;
+    for (const char byte : group) bits = bits << 8 | static_cast<uint8_t>(byte);
+    bits <<= 8 * (3 - group.size());
+    for (size_t digit = 0; digit < 4; ++digit)
+      digits += digit <= group.size() ? kDigits[bits >> (18 - 6 * digit) & 63] : '=';
+  }
+  return digits;
 }
 
 }  // namespace nibble

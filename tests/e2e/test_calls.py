@@ -298,7 +298,7 @@ HISTORY = [
 
 @pytest.mark.parametrize("path, body, place", HISTORY)
 def test_a_name_in_the_history_that_is_no_name_is_refused_by_its_place(server, path, body, place):
-    assert place + " must be a name of 1 to 64 letters" in refusal(server, path, body)
+    assert place + " must be a name of 1 to 128 letters" in refusal(server, path, body)
 
 
 def test_a_keyword_that_can_not_be_enforced_is_refused_where_it_must_be(server):

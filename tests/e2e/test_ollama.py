@@ -54,8 +54,10 @@ def test_a_stream_is_lines_of_json_and_the_default(server):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_tool_is_called_and_its_result_goes_back(server, stream):
     if stream:
-        parts = [part.message for part in chat(server, messages=WEATHER, tools=TOOLS, stream=True)]
-        [message] = [message for message in parts if message.tool_calls]
+        parts = list(chat(server, messages=WEATHER, tools=TOOLS, stream=True))
+        [part] = [part for part in parts if part.message.tool_calls]
+        message = part.message
+        assert not part.done and parts[-1].done  # some clients read only the counters of the last line
     else:
         message = chat(server, messages=WEATHER, tools=TOOLS).message
     [call] = message.tool_calls

@@ -41,6 +41,11 @@ def raw_events(server, **request):
     return events
 
 
+def test_a_response_repeats_its_parameters(server):
+    reply = server.client().responses.create(model="tiny", input="Hi", temperature=0.7, top_p=0.9, max_output_tokens=1)
+    assert (reply.temperature, reply.top_p, reply.max_output_tokens) == (0.7, 0.9, 1)
+
+
 def without_ids(items):
     return [{key: value for key, value in item.items() if key not in ("id", "call_id")} for item in items]
 
@@ -341,12 +346,29 @@ def test_a_turn_of_an_agent_ends_with_whole_items(server):
     events = raw_events(server, **agent(max_output_tokens=150, reasoning={"effort": "medium"}))
     items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert [item["type"] for item in items] == ["reasoning", "function_call"] and events[-1]["type"] == "response.completed"
-    assert items[0]["encrypted_content"] is None and items[0]["content"][0]["type"] == "reasoning_text"
+    assert items[0]["content"][0]["type"] == "reasoning_text"
     result = {"type": "function_call_output", "call_id": items[1]["call_id"], "output": "7 degrees"}
     second = raw_events(server, **agent(input=[*agent()["input"], *items, result], max_output_tokens=150, reasoning={"effort": "medium"}))
     usage = second[-1]["response"]["usage"]
     assert second[-1]["type"] in ("response.completed", "response.incomplete")
     assert usage["input_tokens_details"]["cached_tokens"] > 64 and "reasoning_tokens" in usage["output_tokens_details"]
+
+
+def test_reasoning_that_an_agent_sends_back_sealed_reaches_the_model(server):
+    medium = {"max_output_tokens": 150, "reasoning": {"effort": "medium"}}
+    [first] = [event for event in raw_events(server, **agent(**medium)) if event["type"] == "response.completed"]
+    reasoning, call = first["response"]["output"]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "7 degrees"}
+
+    def count(item):
+        request = agent(input=[*agent()["input"], *item, call, result], **medium)
+        reply = server.client().post("/responses/input_tokens", body=request, cast_to=object)
+        return reply["input_tokens"]
+
+    sealed = {key: reasoning[key] for key in ("type", "summary", "encrypted_content")}  # Codex leaves out id and content
+    assert count([sealed]) == count([reasoning]) > count([])
+    [unasked] = [event for event in raw_events(server, **agent(include=[], **medium)) if event["type"] == "response.completed"]
+    assert unasked["response"]["output"][0]["encrypted_content"] is None
 
 
 def test_a_context_that_is_full_is_told_as_an_event(server):
@@ -488,6 +510,8 @@ def test_a_response_in_the_background_is_cancelled_or_deleted(server):
     client = server.client()
     request = dict(model="tiny", input="Tell me everything.", background=True, extra_body={"ignore_eos": True})
     made = client.responses.create(**request)
+    with pytest.raises(openai.BadRequestError, match="still running"):
+        client.responses.create(model="tiny", input="Hi", previous_response_id=made.id)
     assert client.responses.cancel(made.id).status == "cancelled"
     assert wait_for_end(client, made).status == "cancelled"
     other = client.responses.create(**request)

@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // Stored input items must have ids, and the items of a stored answer must be readable as input.
     for (const StoredItem& item : request.input_items) NIBBLE_CHECK(Json::parse(item.json).contains("id"));
     for (const OfferedTool& tool : request.offered) {
-      ResponseItems items(tiny(), false);
+      ResponseItems items(tiny(), false, request.seals_reasoning);
       AnswerDelta call{
           .kind = AnswerDelta::Kind::kCall, .text = std::string(body), .id = "call_1", .tool = tool};
       items.push({call});

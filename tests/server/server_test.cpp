@@ -21,6 +21,7 @@ using test::any_port;
 using test::Connection;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(Server, AHeadIsAnsweredWithoutABodyAndTheConnectionGoesOn) {
@@ -165,6 +166,67 @@ TEST(Server, AStreamWithoutNewsSendsComments) {
   EXPECT_THAT(before, EndsWith("\r\n\r\n3\r\n:\n\n\r\n3\r\n:\n\n\r\n"));
   running.open_gate();
   EXPECT_THAT(connection.read(), HasSubstr("data: [DONE]"));
+}
+
+// A model that reasons without end, about 5 ms per token.
+std::vector<float> reasoning_model(std::span<const TokenId> context) {
+  static const TokenId start = tiny().encode("<|start|>", SpecialTokens::kRecognise)[0];
+  static const std::vector<TokenId> header =
+      tiny().encode("assistant<|channel|>analysis<|message|>", SpecialTokens::kRecognise);
+  const auto begin = std::find(context.rbegin(), context.rend(), start);
+  const auto num_said = static_cast<size_t>(begin - context.rbegin());
+  const bool is_in_header = num_said < header.size();
+  if (!is_in_header) std::this_thread::sleep_for(5ms);
+  std::vector<float> logits(kToyVocab, 0.0f);
+  logits[static_cast<size_t>(is_in_header ? header[num_said] : 0)] = 100;
+  return logits;
+}
+
+TEST(Server, AStreamOfHiddenReasoningShowsThatItGoesOn) {
+  ServerOptions options = any_port();
+  options.keep_alive = 20ms;
+  Running running(reasoning_model, room_for(512, 16), options);
+  const std::string messages{R"("messages": [{"role": "user", "content": "Hi"}])"};
+  struct Case {
+    const char* path;
+    std::string body, sign;
+  };
+  const Case cases[]{
+      {"/v1/chat/completions", messages + R"(, "stream": true, "max_tokens": 60, "include_reasoning": false)",
+       "\r\n:\n\n"},
+      {"/v1/messages", messages + R"(, "stream": true, "max_tokens": 60)", "event: ping\n"},
+      {"/api/chat", messages + R"(, "think": false, "options": {"num_predict": 60})",
+       R"("content":""},"done":false)"}};
+  for (const Case& one : cases) {
+    const Connection connection(running.server.port());
+    connection.post(one.path, "{" + one.body + "}");
+    const std::string answer = connection.read();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(answer, Not(HasSubstr("!"))) << "the reasoning was shown";
+    int num_signs = 0;
+    for (size_t at = answer.find(one.sign); at != std::string::npos; at = answer.find(one.sign, at + 1))
+      ++num_signs;
+    EXPECT_GE(num_signs, 4) << one.path;  // 60 tokens take at least 280 ms
+  }
+}
+
+TEST(Server, DurationsOfOllamasApiDoNotIncludeTheQueue) {
+  Running running(model_with_a_fault, room_for(64, 1));
+  running.backend.is_gated = true;
+  const Connection first(running.server.port()), second(running.server.port());
+  first.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 2})");
+  running.wait_for_step(1);
+  second.post("/api/generate",
+              R"({"prompt": "abc", "raw": true, "stream": false, "options": {"num_predict": 1}})");
+  running.wait_for_answers(2);
+  std::this_thread::sleep_for(300ms);
+  running.open_gate();
+  const std::string answer = second.read();
+  const Json last = Json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+  EXPECT_GE(last["total_duration"].get<int64_t>(), 300'000'000);
+  EXPECT_LT(last["prompt_eval_duration"].get<int64_t>(), 300'000'000);
+  EXPECT_GT(last["prompt_eval_duration"].get<int64_t>(), 0);
+  EXPECT_GT(last["eval_duration"].get<int64_t>(), 0);
 }
 
 TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {

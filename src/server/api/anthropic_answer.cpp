@@ -127,8 +127,9 @@ std::string anthropic_event(const Json& event) { return named_sse_event(event); 
 
 Json anthropic_error(int status, std::string_view message, std::string_view request_id) {
   constexpr std::pair<int, std::string_view> kTypes[]{
-      {401, "authentication_error"}, {404, "not_found_error"},  {413, "request_too_large"},
-      {429, "rate_limit_error"},     {503, "overloaded_error"}, {504, "timeout_error"}};
+      {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
+      {413, "request_too_large"},    {429, "rate_limit_error"}, {503, "overloaded_error"},
+      {504, "timeout_error"}};
   std::string_view type = status < 500 ? "invalid_request_error" : "api_error";
   for (const auto& [known, name] : kTypes)
     if (status == known) type = name;

@@ -32,17 +32,28 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
+// Adds the summary that replaces earlier messages. Without content, the server failed to write one.
+void add_summary(const Field& block, ChatMessage& said) {
+  const auto summary = block.find("content");
+  if (!summary) return block.leave_out("compaction");
+  block.skip({"signature", "encrypted_content"});  // only the server that wrote the summary can read them
+  add_paragraph(said.text, summary->string());
+}
+
 // Adds a content block to the message `said`, or, if it is a tool result, to `messages` as its own message.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
     add_paragraph(said.reasoning, block.need_string("thinking"));
+  } else if (type == "compaction") {
+    add_summary(block, said);
   } else if (type == "redacted_thinking") {  // encrypted; only the server that sent it can read it
     block.leave_out(type);
   } else if (type == "tool_use") {
+    const auto input = block.find("input");
     said.tool_calls.push_back({.id = block.need_string("id"),
                                .name = harmony::need_tool_name(block, "name"),
-                               .arguments = harmony::json_line(block.need("input", "an object").value())});
+                               .arguments = input ? harmony::json_line(input->value()) : "{}"});
   } else if (type == "tool_result") {
     add_tool_result(block, messages);
   } else if (type == "text" || type == "search_result" || type == "document" || type == "image") {

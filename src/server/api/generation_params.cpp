@@ -57,6 +57,17 @@ void read_truncation(const Field& request, GenerationParams& params) {
   }
 }
 
+uint64_t read_seed(const Field& field) {
+  const Json& value = field.value();
+  if (value.is_number_unsigned()) return value.get<uint64_t>();
+  if (value.is_number_integer()) return static_cast<uint64_t>(value.get<int64_t>());
+  constexpr double kMostExact{9007199254740992.0};  // 2^53: larger numbers may have lost digits
+  const double number = value.is_number() ? value.get<double>() : 0.5;
+  if (std::abs(number) > kMostExact || number != std::floor(number))
+    field.refuse("a whole number of at most 64 bits");
+  return static_cast<uint64_t>(static_cast<int64_t>(number));
+}
+
 std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
   std::vector<std::pair<TokenId, float>> biases;
   const auto field = request.find("logit_bias");
@@ -163,9 +174,7 @@ void read_sampling(const Field& request, GenerationParams& params) {
     sample.top_k = static_cast<int>(std::max<int64_t>(0, read_whole_number(*top_k, -1, 1 << 20)));
   if (const auto seed = request.find("seed")) {
     params.has_seed = true;
-    if (!seed->value().is_number_integer()) seed->refuse("a whole number of at most 64 bits");
-    sample.seed = seed->value().is_number_unsigned() ? seed->value().get<uint64_t>()
-                                                     : static_cast<uint64_t>(seed->value().get<int64_t>());
+    sample.seed = read_seed(*seed);
   }
   sample.logit_bias = read_logit_bias(request);
 }

@@ -94,7 +94,11 @@ OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults&
   read.prompt = request.find_string("prompt").value_or("");
   read.only_loads = read.prompt.empty();
   read.is_raw = read_boolean(request, "raw");
-  if (read.is_raw) return read;
+  if (read.is_raw) {  // the prompt is continued as it is, without a chat
+    for (const char* key : {"system", "think", "logprobs"})
+      if (request.find(key)) read.chat.params.ignored.add(key);
+    return read;
+  }
   read.chat.chat.instructions = request.find_string("system").value_or("");
   read.chat.chat.messages.emplace_back().text = std::move(read.prompt);
   return read;

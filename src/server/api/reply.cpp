@@ -1,6 +1,9 @@
 #include "server/api/reply.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 
 #include "core/text/json_text.h"
 #include "core/text/remove_member.h"
@@ -66,6 +69,13 @@ void ChunkUsage::add_to(Json& chunk) const {
 std::string_view finish_reason(FinishReason reason, bool ends_in_call) {
   if (reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull) return "length";
   return ends_in_call ? "tool_calls" : "stop";
+}
+
+double decimal(float value) {
+  const std::string text = fmt::format("{}", value);
+  double number{};
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer) {

@@ -48,6 +48,9 @@ struct ChunkUsage {
 // Returns "length" at a limit, "tool_calls" if a complete call ends the answer, otherwise "stop".
 std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
+// Returns the number that has the shortest decimal form of `value`: 0.7 instead of 0.699999988.
+double decimal(float value);
+
 // Returns {"content": [...], "refusal": null}: the log-probabilities of the content's tokens.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 

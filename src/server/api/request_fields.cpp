@@ -181,6 +181,8 @@ constexpr FieldRow kFields[] = {
     {"thinking.type thinking.budget_tokens output_config.effort", kAnthropic, Fate::kObeyed},
     {"thinking.display", kAnthropic, Fate::kIgnored},
     {"output_config.format output_format", kAnthropic, Fate::kObeyed},
+    {"compaction", kAnthropic, Fate::kRefused, "", "absent", "ask the model for a summary in messages"},
+    {"thread", kAnthropic, Fate::kRefused, "", "absent", "no conversations are stored; send all messages"},
     {"mcp_servers", kAnthropic, Fate::kRefused, "[]", "absent", "the client must call tools itself"},
     {"metadata cache_control service_tier container context_management speed inference_geo diagnostics betas",
      kAnthropic, Fate::kIgnored},

@@ -8,6 +8,7 @@
 #include "core/text/json.h"
 #include "harmony/json_text.h"
 #include "harmony/parts.h"
+#include "server/api/sealed_reasoning.h"
 
 namespace nibble::server {
 namespace {
@@ -64,12 +65,21 @@ void add_agent_message(const Field& item, Reader& out) {
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
+// Returns the text in the item's `encrypted_content`; "" if that is absent or another server's.
+std::string sealed_text(const Field& item) {
+  const auto sealed = item.value().find("encrypted_content");
+  if (sealed == item.value().end() || !sealed->is_string()) return "";
+  return open_reasoning(sealed->get_ref<const std::string&>()).value_or("");
+}
+
 void add_reasoning(const Field& item, Reader& out) {
-  // Items of other servers may contain only a summary of the reasoning, or only an encrypted form.
+  // Clients may send back only encrypted_content. Items of other servers may contain only a summary, or only
+  // an encrypted form that this server cannot read.
   const auto content = item.find("content");
   const auto summary = item.find("summary");
   std::string text = content ? text_from(*content) : "";
   const std::string summarised = summary ? text_from(*summary) : "";
+  if (text.empty()) text = sealed_text(item);
   if (text.empty()) text = summarised;
   if (text.empty()) return;
   item.skip({"encrypted_content"});  // holds the same reasoning as the text
@@ -86,7 +96,7 @@ void add_call(const Field& item, Reader& out, std::string name, std::string argu
            .space = item.find("namespace") ? harmony::need_tool_name(item, "namespace") : "functions"});
 }
 void add_function_call(const Field& item, Reader& out) {
-  add_call(item, out, harmony::need_tool_name(item, "name"), item.need_string("arguments"));
+  add_call(item, out, harmony::need_tool_name(item, "name"), item.find_string("arguments").value_or("{}"));
 }
 void add_custom_call(const Field& item, Reader& out) {
   add_call(item, out, harmony::need_tool_name(item, "name"),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/text/remove_member.h"
+#include "server/api/sealed_reasoning.h"
 #include "server/http/random_id.h"
 
 namespace nibble::server {
@@ -200,6 +201,8 @@ void ResponseItems::end(std::string_view status, std::vector<Json>& events) {
     part_done["part"] = item["content"][0];
     events.push_back(std::move(part_done));
   }
+  if (seals_reasoning_ && open_->kind == Kind::kReasoning)
+    item["encrypted_content"] = seal_reasoning(item["content"][0]["text"].get_ref<const std::string&>());
   item["status"] = status;
   events.push_back(
       {{"type", "response.output_item.done"}, {"output_index", items_.size() - 1}, {"item", item}});

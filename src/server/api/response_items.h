@@ -17,9 +17,9 @@ struct ItemKind;  // a row of the table in response_items.cpp
 
 class ResponseItems {
  public:
-  // The tokenizer must outlive this object.
-  ResponseItems(const Tokenizer& tokenizer, bool with_logprobs)
-      : tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
+  // The tokenizer must outlive this object. `seals_reasoning`: reasoning items have `encrypted_content`.
+  ResponseItems(const Tokenizer& tokenizer, bool with_logprobs, bool seals_reasoning)
+      : tokenizer_(tokenizer), with_logprobs_(with_logprobs), seals_reasoning_(seals_reasoning) {}
 
   // Returns the new events, without sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
@@ -34,7 +34,7 @@ class ResponseItems {
   Json event(std::string_view type) const;  // an event about the last item
 
   const Tokenizer& tokenizer_;
-  bool with_logprobs_;
+  bool with_logprobs_, seals_reasoning_;
   Json items_ = Json::array();
   const ItemKind* open_{nullptr};  // kind of the last item while that item is incomplete
   std::string arguments_;          // arguments of the last call, if its item shows them as an object

@@ -31,7 +31,8 @@ std::string code_of(const HttpError& error) {
 
 ResponseObject::ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer,
                                const ResponseRequest& request)
-    : items_(tokenizer, request.params.sample.num_logprobs >= 0), is_stream_(request.params.stream) {
+    : items_(tokenizer, request.params.sample.num_logprobs >= 0, request.seals_reasoning),
+      is_stream_(request.params.stream) {
   const auto sent = [&](const char* key, Json otherwise) {
     const auto found = request.body.find(key);
     return found == request.body.end() || found->is_null() ? otherwise : *found;
@@ -62,12 +63,12 @@ ResponseObject::ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer
             {"safety_identifier", sent("safety_identifier", nullptr)},
             {"service_tier", "default"},
             {"store", request.store},
-            {"temperature", sample.temperature},
+            {"temperature", decimal(sample.temperature)},
             {"text", std::move(text)},
             {"tool_choice", sent("tool_choice", "auto")},
             {"tools", sent("tools", Json::array())},
             {"top_logprobs", std::max(0, sample.num_logprobs)},
-            {"top_p", sample.top_p},
+            {"top_p", decimal(sample.top_p)},
             {"truncation", request.may_truncate ? "auto" : "disabled"},
             {"usage", nullptr},
             {"user", sent("user", nullptr)},

@@ -17,15 +17,19 @@ namespace {
 void read_include(const Field& request, ResponseRequest& read) {
   // These values are accepted and add nothing, because this server has no built-in tools and no images.
   constexpr std::string_view kNeverThere[]{
-      "reasoning.encrypted_content",   "file_search_call.results",
-      "web_search_call.results",       "web_search_call.action.sources",
-      "message.input_image.image_url", "computer_call_output.output.image_url",
+      "file_search_call.results",
+      "web_search_call.results",
+      "web_search_call.action.sources",
+      "message.input_image.image_url",
+      "computer_call_output.output.image_url",
       "code_interpreter_call.outputs",
   };
   if (const auto include = request.find("include"))
     for (const Field& what : include->elements()) {
       if (what.value() == "message.output_text.logprobs")
         read.params.sample.num_logprobs = 0;
+      else if (what.value() == "reasoning.encrypted_content")
+        read.seals_reasoning = true;
       else if (std::ranges::find(kNeverThere, what.value()) == std::end(kNeverThere))
         what.refuse("one of the values in OpenAI's API");
     }

@@ -22,6 +22,7 @@ struct ResponseRequest {
   std::optional<std::string> previous_id;
   bool store{true};
   bool is_background{false};
+  bool seals_reasoning{false};          // reasoning items have `encrypted_content`
   bool may_truncate{false};             // drop the oldest messages if the input is too long
   Json body;                            // the request without its input; the answer repeats parts of it
   std::vector<StoredItem> input_items;  // empty if `store` is false

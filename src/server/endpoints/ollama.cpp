@@ -1,6 +1,7 @@
 // POST /api/chat and /api/generate: Ollama's API. A stream is lines of JSON; the last line has the timings.
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -53,7 +54,8 @@ class OllamaAnswer : public ChoiceListener {
         raw_pace_(request.chat.params.stream_interval) {}
 
   std::string on_token(size_t, TokenEvent& event) override {
-    if (num_tokens_++ == 0) first_token_seconds_ = clock_.seconds();
+    if (num_tokens_++ == 0) first_token_seconds_ = event.run_seconds;
+    last_token_seconds_ = event.run_seconds;
     if (!is_raw_) return lines(answer_.push(event.token));
     raw_text_ += event.text;
     raw_pace_.add_token();
@@ -67,21 +69,30 @@ class OllamaAnswer : public ChoiceListener {
     const bool is_cut = reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull;
     last_ = is_stream_ ? line(is_raw_ ? take_raw_text() : "", "")
                        : line(is_raw_ ? raw_text_ : answer_.content(), answer_.reasoning());
-    if (is_chat_ && !answer_.calls().empty()) last_["message"]["tool_calls"] = calls_json(answer_);
+    if (is_chat_ && !answer_.calls().empty()) {
+      Json calls = calls_json(answer_);
+      if (!is_stream_) {
+        last_["message"]["tool_calls"] = std::move(calls);
+      } else {  // a line of their own, as in Ollama: clients may read only the counters of the last line
+        Json called = line("", "");
+        called["message"]["tool_calls"] = std::move(calls);
+        out += print(called) + "\n";
+      }
+    }
     if (with_logprobs_ && !is_stream_ && !is_raw_)
       last_["logprobs"] = chat_logprobs(answer_.content_tokens(), tokenizer_)["content"];
     last_["done"] = true;
     last_["done_reason"] = is_cut && !answer_.has_stopped() ? "length" : "stop";
-    const double seconds = clock_.seconds();
-    last_["total_duration"] = nanoseconds(seconds);
+    last_["total_duration"] = nanoseconds(clock_.seconds());
     last_["load_duration"] = 0;
     last_["prompt_eval_count"] = num_prompt_tokens_;
     last_["prompt_eval_duration"] = nanoseconds(first_token_seconds_);
     last_["eval_count"] = num_tokens_;
-    last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
+    // At least 1: clients divide by it.
+    last_["eval_duration"] = std::max<int64_t>(1, nanoseconds(last_token_seconds_ - first_token_seconds_));
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no keep-alive line
+  std::string on_silence() override { return print(line("", "")) + "\n"; }  // no text: clients append it
   const Json& last() const { return last_; }
 
  private:
@@ -126,7 +137,7 @@ class OllamaAnswer : public ChoiceListener {
   size_t num_sent_bytes_{0};  // bytes of raw_text_ that were sent
   Json last_;
   Stopwatch clock_;
-  double first_token_seconds_{0};
+  double first_token_seconds_{0}, last_token_seconds_{0};  // from the first step, without the queue
 };
 
 asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat) {

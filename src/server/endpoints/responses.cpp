@@ -24,6 +24,12 @@ using harmony::ChatMessage;
 // Puts the conversation of the response previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
+  if (find_running(service, exchange, *request.previous_id)) {
+    HttpError error(400, "Response '{}' is still running: wait until its status is completed, or cancel it.",
+                    *request.previous_id);
+    error.param = "previous_response_id";
+    throw error;
+  }
   const StoredResponse* before = service.responses.find({exchange.record().key_owner, *request.previous_id});
   if (!before) {
     HttpError error(400,
@@ -215,6 +221,13 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
 }
 
 }  // namespace
+
+BackgroundResponse* find_running(Service& service, const Exchange& exchange, const std::string& id) {
+  const auto found = service.background.find(id);
+  if (found == service.background.end()) return nullptr;
+  BackgroundResponse& response = *found->second;
+  return response.exchange.record().key_owner == exchange.record().key_owner ? &response : nullptr;
+}
 
 asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   ResponseRequest request = co_await read_request(service, exchange);

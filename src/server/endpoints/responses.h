@@ -45,4 +45,7 @@ class BackgroundResponse {
   bool is_deleted{false};
 };
 
+// Returns the background response of this id while it runs; null if absent or if another key owns it.
+BackgroundResponse* find_running(Service& service, const Exchange& exchange, const std::string& id);
+
 }  // namespace nibble::server

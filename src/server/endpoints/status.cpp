@@ -2,6 +2,7 @@
 
 #include "core/text/json.h"
 #include "model/batch.h"
+#include "server/api/reply.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/engine_gate.h"
 
@@ -83,13 +84,13 @@ Json setup_json(const SetupFacts& setup) {
 
 Json defaults_json(const RequestDefaults& defaults) {
   const SampleParams& sample = defaults.sample;
-  return {{"temperature", sample.temperature},
+  return {{"temperature", decimal(sample.temperature)},
           {"top_k", sample.top_k},
-          {"top_p", sample.top_p},
-          {"min_p", sample.min_p},
-          {"repetition_penalty", sample.repetition_penalty},
-          {"presence_penalty", sample.presence_penalty},
-          {"frequency_penalty", sample.frequency_penalty},
+          {"top_p", decimal(sample.top_p)},
+          {"min_p", decimal(sample.min_p)},
+          {"repetition_penalty", decimal(sample.repetition_penalty)},
+          {"presence_penalty", decimal(sample.presence_penalty)},
+          {"frequency_penalty", decimal(sample.frequency_penalty)},
           {"reasoning_effort", harmony::name(defaults.effort)},
           {"instructions", defaults.instructions}};
 }

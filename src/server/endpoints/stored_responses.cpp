@@ -23,14 +23,6 @@ HttpError not_found(const std::string& id) {
   return error;
 }
 
-// Returns the background response of this id while it runs; null if absent or if another key owns it.
-BackgroundResponse* running(Service& service, const Exchange& exchange, const std::string& id) {
-  const auto found = service.background.find(id);
-  if (found == service.background.end()) return nullptr;
-  BackgroundResponse& response = *found->second;
-  return response.exchange.record().key_owner == exchange.record().key_owner ? &response : nullptr;
-}
-
 const StoredResponse& stored(Service& service, const Exchange& exchange, const std::string& id) {
   const StoredResponse* found = service.responses.find({exchange.record().key_owner, id});
   if (!found) throw not_found(id);
@@ -54,7 +46,8 @@ asio::awaitable<void> send_events(Service& service, Exchange& exchange, const st
   const size_t number = first_wanted_event(exchange);
   std::shared_ptr<KeptAnswer> events = service.kept_answers.find({exchange.record().key_owner, id});
   if (events) return send_kept(service, exchange, std::move(events), number);
-  if (!running(service, exchange, id)) stored(service, exchange, id);  // throws if the response is unknown
+  if (!find_running(service, exchange, id))
+    stored(service, exchange, id);  // throws if the response is unknown
   HttpError error(400,
                   "stream must be false: the events of response '{}' are not kept. They are kept for a time, "
                   "if it was made with background and stream",
@@ -68,7 +61,7 @@ asio::awaitable<void> send_events(Service& service, Exchange& exchange, const st
 asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange);
   if (query_value(exchange.query(), "stream") == "true") return send_events(service, exchange, id);
-  if (BackgroundResponse* response = running(service, exchange, id))
+  if (BackgroundResponse* response = find_running(service, exchange, id))
     return reply_json(exchange, 200, response->answer.object().json());
   return exchange.reply(200, kJsonType, stored(service, exchange, id).json + "\n");
 }
@@ -76,7 +69,7 @@ asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
 asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange);
   service.kept_answers.erase({exchange.record().key_owner, id});
-  if (BackgroundResponse* response = running(service, exchange, id)) {
+  if (BackgroundResponse* response = find_running(service, exchange, id)) {
     response->is_deleted = true;
     response->exchange.cancel();
   } else if (!service.responses.erase({exchange.record().key_owner, id})) {
@@ -87,7 +80,7 @@ asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/cancel");
-  if (BackgroundResponse* response = running(service, exchange, id)) {
+  if (BackgroundResponse* response = find_running(service, exchange, id)) {
     response->exchange.cancel();
     Json cancelled = response->answer.object().json();
     cancelled["status"] = "cancelled";
@@ -105,7 +98,7 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));
-  const BackgroundResponse* response = running(service, exchange, id);
+  const BackgroundResponse* response = find_running(service, exchange, id);
   const std::vector<StoredItem>& items =
       response ? response->request.input_items : stored(service, exchange, id).input;
   std::vector<const StoredItem*> order;

@@ -14,6 +14,7 @@
 #include "server/service/engine_gate.h"
 #include "server/service/grammar_shelf.h"
 #include "server/service/parse_pool.h"
+#include "server/service/silence.h"
 
 namespace nibble::server {
 
@@ -336,8 +337,10 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   ReplyEvents reply(running, params, listener, exchange);
   std::string first = listener.on_queued();
   if (params.stream && !first.empty()) co_await exchange.write_events(std::move(first));
+  Silence silence(service.options.keep_alive);
   while (!reply.are_complete()) {
-    const auto patience = limit.wait_at_most(service.options.keep_alive);
+    const auto wait = silence.time_left();
+    const auto patience = limit.wait_at_most(wait);
     if (!patience) {
       std::string events = end_late(running, listener, exchange, reply.counts().num_output > 0);
       record.finish_reason = name(Outcome::kLength);
@@ -349,14 +352,18 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    // The wait was shorter than keep_alive, so it ended at the request timeout. The next round handles that.
-    if (!next && *patience < service.options.keep_alive) continue;
-    std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
+    // The wait ended at the request timeout. The next round handles that.
+    if (!next && *patience < wait) continue;
+    std::string events = next ? reply.on(*next) : "";
     // One write for all tokens that have arrived: with drafts, a step adds several.
     while (!reply.are_complete() && running.has_token()) {
       next = co_await running.next(*patience);
       events += reply.on(*next);
     }
+    // Tokens without events, such as those of hidden reasoning, do not end the silence.
+    const bool is_silent = events.empty() && !reply.are_complete() && silence.is_over();
+    if (is_silent && params.stream) events = listener.on_silence();
+    if (is_silent || !events.empty()) silence.begin_again();
     if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
   }
   co_return reply.counts();

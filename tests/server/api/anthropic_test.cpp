@@ -46,6 +46,40 @@ TEST(AnthropicRequest, TheLineThatChangesWithEveryRequestIsDropped) {
             "<|start|>user<|message|>Hi<|end|><|start|>assistant");
 }
 
+TEST(AnthropicRequest, ASummaryOfEarlierMessagesReachesTheModel) {
+  const std::string block{
+      R"({"type": "compaction", "signature": "s", "encrypted_content": "e", "content": )"};
+  const auto said = [&](const std::string& content) {
+    return R"({"role": "assistant", "content": [)" + block + content +
+           R"(}]}, {"role": "user", "content": "On."})";
+  };
+  EXPECT_EQ(anthropic_prompt(said("\"They met.\"")),
+            "<|start|>assistant<|channel|>final<|message|>They met.<|end|>"
+            "<|start|>user<|message|>On.<|end|><|start|>assistant");
+  EXPECT_EQ(read_anthropic(said("\"They met.\"")).chat.params.ignored.text(), "");
+  EXPECT_EQ(read_anthropic(said("null")).chat.params.ignored.text(),
+            "messages[].content.compaction (left out)");
+}
+
+TEST(AnthropicRequest, WhatNeedsAStoredConversationIsRefused) {
+  const std::string message{R"({"role": "user", "content": "Hi"})"};
+  EXPECT_THAT(error_of([&] {
+                read_anthropic(message, R"(, "thread": {"type": "continue", "previous_message_id": "m"})");
+              }),
+              HasSubstr("request.thread must be absent"));
+  EXPECT_THAT(error_of([&] { read_anthropic(message, R"(, "compaction": {"type": "summarize"})"); }),
+              HasSubstr("request.compaction must be absent"));
+}
+
+TEST(AnthropicRequest, ACallMayLackItsInput) {
+  for (const char* input : {"", R"(, "input": null)", R"(, "input": {})"})
+    EXPECT_THAT(
+        anthropic_prompt(R"({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f")" +
+                         std::string(input) + "}]}"),
+        HasSubstr("<|message|>{}<|call|>"))
+        << input;
+}
+
 TEST(AnthropicRequest, ParametersArriveWhereTheyBelong) {
   const AnthropicRequest request = read_anthropic(
       R"({"role": "user", "content": "Hi"})",

@@ -70,6 +70,31 @@ TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
   EXPECT_EQ(params.num_choices, 3);
 }
 
+TEST(ApiRequest, ASeedIsAnyWholeNumberOf64Bits) {
+  const auto seed = [](const std::string& text) { return read_chat("\"seed\": " + text).params.sample.seed; };
+  EXPECT_EQ(seed("42.0"), 42u);
+  EXPECT_EQ(seed("-1.0"), seed("-1"));
+  EXPECT_EQ(seed("18446744073709551615"), UINT64_MAX);
+  for (const char* not_whole : {"1.5", "1e300", "18446744073709551616", "\"1\"", "true"})
+    EXPECT_THAT(refusal("\"seed\": " + std::string(not_whole)),
+                HasSubstr("request.seed must be a whole number of at most 64 bits"))
+        << not_whole;
+}
+
+TEST(ApiRequest, ACallMayLackItsArguments) {
+  for (const char* arguments :
+       {"", R"(, "arguments": null)", R"(, "arguments": {})", R"(, "arguments": "{}")"}) {
+    const std::string function = R"({"name": "f")" + std::string(arguments) + "}";
+    for (const std::string& call :
+         {R"("tool_calls": [{"id": "1", "type": "function", "function": )" + function + "}]",
+          "\"function_call\": " + function}) {
+      const ChatRequest request =
+          read_chat_request(R"({"messages": [{"role": "assistant", "content": null, )" + call + "}]}");
+      EXPECT_EQ(request.chat.messages[0].tool_calls[0].arguments, "{}") << call;
+    }
+  }
+}
+
 TEST(ApiRequest, NullIsAbsent) {
   const ChatRequest request =
       read_chat(R"("temperature": null, "stop": null, "tools": null, "seed": null, "stream": null, "n": null,

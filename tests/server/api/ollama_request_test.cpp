@@ -75,6 +75,13 @@ TEST(OllamaRequest, NothingToSayOnlyLoads) {
   EXPECT_EQ(read_ollama_generate(R"({"prompt": "a", "raw": true})").prompt, "a");
 }
 
+TEST(OllamaRequest, ARawPromptNamesTheFieldsOfChats) {
+  const OllamaRequest request = read_ollama_generate(
+      R"({"prompt": "a", "raw": true, "system": "b", "think": true, "logprobs": true, "options": {"seed": 1}})");
+  EXPECT_TRUE(request.is_raw);
+  EXPECT_EQ(request.chat.params.ignored.text(), "system, think, logprobs");
+}
+
 TEST(OllamaRequest, AModelHasAnOlderName) {
   IgnoredFields ignored;
   EXPECT_EQ(read_ollama_model(R"({"name": "tiny:latest"})", ignored), "tiny");

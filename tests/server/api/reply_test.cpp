@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 
 #include "tests/server/tiny.h"
 
@@ -15,6 +16,11 @@ const ReplyHead kHead{"chatcmpl-1", 1234, "tiny", "fp_1"};
 
 TEST(ApiReply, AnEventIsOneLineOfJsonAndABlankLine) {
   EXPECT_EQ(sse_event({{"content", "a\nb\r\n\nÄ"}}), "data: {\"content\":\"a\\nb\\r\\n\\nÄ\"}\n\n");
+}
+
+TEST(ApiReply, AParameterIsRepeatedWithTheDigitsThatWereSent) {
+  for (const char* text : {"0.7", "0.1", "1.0", "0.0", "-1.5", "1e-05"})
+    EXPECT_EQ(print(Json(decimal(std::stof(text)))), text);
 }
 
 TEST(ApiReply, HalfACharacterDoesNotBreakTheLine) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/api/sealed_reasoning.h"
 #include "tests/server/tiny.h"
 
 namespace nibble::server {
@@ -16,9 +17,9 @@ struct Heard {
   Json items;
 };
 Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {},
-           const OfferedTool& tool = {"f"}) {
+           const OfferedTool& tool = {"f"}, bool seals_reasoning = false) {
   ChatAnswer answer(tiny(), {tool}, {.strings = stop});
-  ResponseItems items(tiny(), false);
+  ResponseItems items(tiny(), false, seals_reasoning);
   Heard heard;
   const auto note = [&](const std::vector<Json>& events) {
     for (const Json& event : events)
@@ -53,6 +54,12 @@ TEST(ResponseItems, EachMessageOfTheModelIsAnItemWithItsEventsInOrder) {
   EXPECT_EQ(heard.items[1]["phase"], "commentary");
   EXPECT_EQ(heard.items[2]["name"], "f");
   EXPECT_EQ(heard.items[2]["arguments"], "{\"a\":1}");
+}
+
+TEST(ResponseItems, ReasoningIsSealedOnRequest) {
+  EXPECT_TRUE(hear(kAnswer).items[0]["encrypted_content"].is_null());
+  const Json item = hear(kAnswer, true, {}, {"f"}, /*seals_reasoning=*/true).items[0];
+  EXPECT_EQ(open_reasoning(item["encrypted_content"].get<std::string>()), "Hm.");
 }
 
 Heard hear_call(ToolKind kind, const std::string& arguments) {

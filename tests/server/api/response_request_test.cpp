@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "harmony/render.h"
+#include "server/api/sealed_reasoning.h"
 #include "server/http/http_error.h"
 #include "tests/error_of.h"
 #include "tests/server/tiny.h"
@@ -142,6 +143,25 @@ TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {
             "<|start|>user<|message|>More.<|end|><|start|>assistant");
 }
 
+TEST(ResponseRequest, SealedReasoningReachesTheModel) {
+  const auto item = [](const std::string& sealed) {
+    return R"({"input": [{"role": "user", "content": "Go."},
+           {"type": "reasoning", "summary": [{"type": "summary_text", "text": "S."}], "encrypted_content": ")" +
+           sealed + R"("}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+           {"type": "function_call_output", "call_id": "1", "output": "a"}]})";
+  };
+  EXPECT_THAT(prompt_of(item(seal_reasoning("Hm."))), HasSubstr("<|channel|>analysis<|message|>Hm.<|end|>"));
+  EXPECT_TRUE(read_response_request(item(seal_reasoning("Hm."))).params.ignored.empty());
+  EXPECT_THAT(prompt_of(item("gAAAAABo")), HasSubstr("<|channel|>analysis<|message|>S.<|end|>"));
+}
+
+TEST(ResponseRequest, ACallMayLackItsArguments) {
+  for (const char* arguments : {"", R"(, "arguments": null)"})
+    EXPECT_THAT(prompt_of(R"({"input": [{"type": "function_call", "call_id": "1", "name": "f")" +
+                          std::string(arguments) + "}]}"),
+                HasSubstr("<|message|>{}<|call|>"));
+}
+
 TEST(ResponseRequest, ShellAndApplyPatchAreFunctionsThatTheClientRuns) {
   const ResponseRequest request = read_response_request(R"({"input": "a", "tools": [
       {"type": "shell"}, {"type": "apply_patch"}, {"type": "shell", "environment": {"type": "container_auto"}}],
@@ -234,8 +254,9 @@ TEST(ResponseRequest, OnlyKnownValuesOfIncludeAreTaken) {
   EXPECT_EQ(read_response_request(R"({"input": "a", "include": ["message.output_text.logprobs"]})")
                 .params.sample.num_logprobs,
             0);
-  EXPECT_TRUE(read_response_request(R"({"input": "a", "include": ["reasoning.encrypted_content"]})")
-                  .params.ignored.empty());
+  const ResponseRequest sealed =
+      read_response_request(R"({"input": "a", "include": ["reasoning.encrypted_content"]})");
+  EXPECT_TRUE(sealed.params.ignored.empty() && sealed.seals_reasoning);
   EXPECT_THAT(error_of([] { read_response_request(R"({"input": "a", "include": ["everything"]})"); }),
               HasSubstr("request.include[0] must be one of the values"));
 }

@@ -104,13 +104,13 @@ TEST(Tools, ASecondToolOfANameIsRefusedIfItDiffersAndElseNamed) {
 
 TEST(Tools, ANameIsOneWordOfLettersDigitsAndThreeMarks) {
   for (const ApiRow& api : kApis) {
-    for (const std::string& name : {std::string("a.b-c_D9"), std::string(64, 'x')})
+    for (const std::string& name : {std::string("a.b-c_D9"), std::string(128, 'x')})
       EXPECT_EQ(api.offer({fmt::format(R"({{"name":"{}"}})", name)}, "").offered.at(0).name, name)
           << api.name;
-    for (const std::string& name : {std::string("f to=functions.g"), std::string(""), std::string(65, 'x'),
+    for (const std::string& name : {std::string("f to=functions.g"), std::string(""), std::string(129, 'x'),
                                     std::string("f\\n"), std::string("größe"), std::string("f<|message|>")})
       EXPECT_THAT(error_of([&] { api.offer({fmt::format(R"({{"name":"{}"}})", name)}, ""); }),
-                  HasSubstr(".name must be a name of 1 to 64 letters"))
+                  HasSubstr(".name must be a name of 1 to 128 letters"))
           << api.name << name;
   }
 }
