@@ -98,6 +98,19 @@ def test_an_added_token_that_is_not_special_has_the_ids_of_the_official_package(
     assert answers(folder)
 
 
+def test_of_two_saves_in_one_folder_only_a_whole_one_is_read(folder):
+    tensors = read_safetensors(folder)
+    norm = (2 * widened(tensors["model.norm.weight"])).astype("<f4")
+    write_safetensors(folder / "model.safetensors", tensors | {"model.norm.weight": ("F32", [256], norm.tobytes())})
+    assert "remove those that are left over" in refusal("run", folder, "-p", QUESTION)
+    for shard in folder.glob("model-*.safetensors"):
+        shard.unlink()
+    replaced = nibble("run", folder, "-p", QUESTION, "--temperature", 0)
+    assert replaced.stderr.decode().count("model.safetensors.index.json: ignored") == 1
+    write_safetensors(folder / "model.safetensors", tensors)
+    assert answers(folder)
+
+
 # chat templates
 
 
