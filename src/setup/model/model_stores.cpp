@@ -135,8 +135,9 @@ std::optional<fs::path> newest_snapshot(const std::string& repository, const fs:
 std::optional<fs::path> snapshot_of(const std::string& revision, const fs::path& cache) {
   const fs::path ref = cache / "refs" / revision;
   if (is_file(ref)) {
-    const fs::path snapshot = cache / "snapshots" / commit_in(ref);
-    return is_folder(snapshot) ? std::optional(snapshot) : std::nullopt;
+    const std::string commit = commit_in(ref);
+    const fs::path snapshot = cache / "snapshots" / commit;
+    return !commit.empty() && is_folder(snapshot) ? std::optional(snapshot) : std::nullopt;
   }
   std::vector<fs::path> found;
   for (const fs::path& snapshot : folders_in(cache / "snapshots")) {
