@@ -220,5 +220,15 @@ def test_a_fifo_is_refused_at_once(tmp_path, arguments):
     assert str(fifo) in done.stderr.decode().splitlines()[-1]
 
 
+def test_a_link_that_leads_nowhere_is_refused_in_one_line(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    model = shutil.copytree(TINY, tmp_path / "model")
+    (model / "tokenizer.json").unlink()
+    (model / "tokenizer.json").symlink_to("tokenizer.json")
+    for text in (refusal("run", loop, "-p", QUESTION), refusal("run", model, "-p", QUESTION), refusal("run", "tiny", "--lora", loop, "-p", QUESTION)):
+        assert "Too many levels of symbolic links" in text and "filesystem error" not in text
+
+
 def test_a_device_is_refused():
     assert "is a device" in refusal("inspect", "/dev/zero")

@@ -162,6 +162,10 @@ bool is_later_part(const std::string& name) {
 
 }  // namespace
 
+std::string with_reason(const fs::path& path, std::error_code why) {
+  return why ? fmt::format("{} ({})", path.string(), why.message()) : path.string();
+}
+
 std::optional<fs::path> find_in_hugging_face(const std::string& name, Tried& tried) {
   const size_t at = name.find('@', std::min(name.find('/'), name.size()));
   const std::string repository = name.substr(0, at);
