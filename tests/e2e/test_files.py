@@ -230,5 +230,11 @@ def test_a_link_that_leads_nowhere_is_refused_in_one_line(tmp_path):
         assert "Too many levels of symbolic links" in text and "filesystem error" not in text
 
 
+def test_tune_says_before_it_measures_that_it_cannot_write(tmp_path):
+    (tmp_path / "file").write_text("")
+    text = refusal("tune", "tiny", "--tuning", tmp_path / "file" / "tuning.json")
+    assert "tuning.json: cannot be written" in text and "Not a directory" in text
+
+
 def test_a_device_is_refused():
     assert "is a device" in refusal("inspect", "/dev/zero")
