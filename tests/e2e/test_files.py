@@ -203,6 +203,7 @@ def test_a_file_cut_short_while_it_is_mapped_ends_the_server_with_one_line(tiny_
         ["bench", "compare", "FIFO", "FIFO"],
         ["serve", "tiny", "--api-key-file", "FIFO"],
         ["profile", "tiny", "--trace", "FIFO"],
+        ["profile", "compare", "FIFO", "FIFO"],
         ["bench", "tiny", "--record", "FIFO"],
     ],
     ids=lambda arguments: "_".join(arguments),
@@ -234,6 +235,11 @@ def test_tune_says_before_it_measures_that_it_cannot_write(tmp_path):
     (tmp_path / "file").write_text("")
     text = refusal("tune", "tiny", "--tuning", tmp_path / "file" / "tuning.json")
     assert "tuning.json: cannot be written" in text and "Not a directory" in text
+
+
+@pytest.mark.parametrize("command", ["bench", "profile"])
+def test_a_folder_is_no_record(tmp_path, command):
+    assert f"{tmp_path}: not a regular file" in refusal(command, "compare", tmp_path, tmp_path)
 
 
 def test_a_device_is_refused():
