@@ -13,6 +13,7 @@
 #include "core/text/json.h"
 #include "core/text/json_text.h"
 #include "setup/model/installed_models.h"
+#include "setup/model/tokenizer.h"
 #include "setup/plan/capacity.h"
 #include "setup/plan/memory.h"
 #include "setup/start/resolve.h"
@@ -85,6 +86,7 @@ ModelRow examine(const InstalledModel& installed, const Places& places, const Re
   try {
     const Model model = open_model(installed.path.string(), places);
     row.format = format_of(installed, *model.weights);
+    require_tokenizer(model.source, places);
     row.context = fitting_context(model, setup, budgets);
     if (row.context == 0) row.refusal = missing_memory(model, setup, budgets);
   } catch (const InputError& error) {

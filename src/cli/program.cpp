@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
@@ -140,6 +141,15 @@ int run_command(int argc, char** argv) {
   return action();
 }
 
+// A path that the system does not let this user follow is bad input; other failures are the machine's.
+int print_file_error(const std::filesystem::filesystem_error& error) {
+  print_error(fmt::format("{}: cannot be used: {}", error.path1().string(), error.code().message()));
+  for (const std::errc bad : {std::errc::permission_denied, std::errc::too_many_symbolic_link_levels,
+                              std::errc::filename_too_long, std::errc::no_such_file_or_directory})
+    if (error.code() == bad) return kBadInput;
+  return kFailed;
+}
+
 // Turns exceptions into a line on stderr and an exit code.
 int run_safely(int argc, char** argv) {
   try {
@@ -153,6 +163,8 @@ int run_safely(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     print_error("out of memory: reduce --context, --max-sequences or --max-batch-tokens");
     return kFailed;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return print_file_error(error);
   } catch (const std::system_error& error) {
     print_error(std::ferror(stdout) ? kOutputFailed + error.code().message() : error.what());
     return kFailed;

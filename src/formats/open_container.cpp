@@ -131,14 +131,11 @@ class Merger {
   size_t num_left_out_{0};
 };
 
-Container open_indexed(const fs::path& index_path, FileAccess access) {
-  const SafetensorsIndex index =
-      parse_safetensors_index(read_text_file(index_path, kMaxIndexBytes), index_path);
+Container open_indexed(const SafetensorsIndex& index, const fs::path& index_path, FileAccess access) {
   const fs::path folder = index_path.parent_path();
   Merger merger(&index, access);
   for (const std::string& file : index.files) {
-    std::error_code ignored;
-    if (!fs::exists(folder / file, ignored))
+    if (!fs::exists(folder / file))
       throw ContainerError(Fault::kMissingFile, index_path, "{} is not in the same folder", in_quotes(file));
     merger.add(folder / file);
   }
@@ -166,6 +163,25 @@ Container open_all(const fs::path& folder, FileAccess access) {
   return merger.finish(folder);
 }
 
+// Opens the files of the index. If model.safetensors is there too and is not one of them, one of the two is
+// left over from an earlier save: transformers then reads model.safetensors, and vLLM the files of the index.
+Container open_indexed_or_single(const fs::path& index_path, const fs::path& single, FileAccess access) {
+  const SafetensorsIndex index =
+      parse_safetensors_index(read_text_file(index_path, kMaxIndexBytes), index_path);
+  const fs::path folder = index_path.parent_path();
+  const bool names_single = std::ranges::find(index.files, single.filename().string()) != index.files.end();
+  if (names_single || !fs::exists(single)) return open_indexed(index, index_path, access);
+  if (std::ranges::none_of(index.files, [&](const std::string& file) { return fs::exists(folder / file); })) {
+    log::warn("{}: ignored: none of the files that it names is there, and {} is", index_path.string(),
+              single.filename().string());
+    return open_container(single, access);
+  }
+  throw InputError(
+      "{}: has {} and also the files of {}, so it is not clear which of them is the model: remove those that "
+      "are left over from an earlier save",
+      folder.string(), single.filename().string(), index_path.filename().string());
+}
+
 }  // namespace
 
 Container open_container(const fs::path& path, FileAccess access) {
@@ -178,11 +194,9 @@ Container open_container(const fs::path& path, FileAccess access) {
 Container open_container_folder(const fs::path& folder, FileAccess access) {
   if (!fs::is_directory(folder))
     throw InputError("{}: not a folder. Give the folder of a checkpoint", folder.string());
-  if (const fs::path index = folder / "model.safetensors.index.json"; fs::exists(index))
-    return open_indexed(index, access);
-  if (const fs::path file = folder / "model.safetensors"; fs::exists(file))
-    return open_container(file, access);
-  return open_all(folder, access);
+  const fs::path index = folder / "model.safetensors.index.json", single = folder / "model.safetensors";
+  if (fs::exists(index)) return open_indexed_or_single(index, single, access);
+  return fs::exists(single) ? open_container(single, access) : open_all(folder, access);
 }
 
 }  // namespace nibble

@@ -2,12 +2,15 @@
 
 import json
 import pathlib
+import resource
+import signal
 import stat
+import subprocess
 import time
 
 import pytest
 
-from test_cli import QUESTION, Terminal, answer, nibble, refusal
+from test_cli import NIBBLE, QUESTION, Terminal, answer, nibble, refusal
 from test_serve import serving
 
 UP = "\x1b[A"
@@ -285,6 +288,25 @@ def test_a_chat_with_a_server_needs_no_model(server, tmp_path):
     assert told.count("prompt tokens, first token after ") == 2 and "9" in told
     saved = [message for message in json.loads(talk.read_text())["messages"] if message.get("channel") == "final"]
     assert [text.strip() for text in texts(saved, "assistant")][0] == "17 + 25 = 42."
+
+
+def test_a_save_without_room_leaves_the_earlier_one_and_the_conversation(tmp_path):
+    def limit():  # limits files to 100 bytes: writing fails as on a full disk
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    talk, link = tmp_path / "talk.json", tmp_path / "link.json"
+    talk.write_text("earlier")
+    talk.chmod(0o600)
+    link.symlink_to(talk)
+    lines = [QUESTION, f"/save {link}", QUESTION, "/quit"]
+    chat = [NIBBLE, "chat", "tiny", "--temperature", "0", "--threads", "1"]
+    done = subprocess.run(chat, input="\n".join(lines), capture_output=True, text=True, preexec_fn=limit, restore_signals=False, timeout=120)
+    assert done.returncode == 0 and done.stdout.count("17 + 25 = 42.") == 2
+    assert "cannot be written: File too large" in done.stdout
+    assert talk.read_text() == "earlier" and sorted(tmp_path.iterdir()) == [link, talk]
+    answer("chat", "tiny", "--temperature", 0, stdin=f"{QUESTION}\n/save {link}\n".encode())
+    assert json.loads(talk.read_text())["messages"] and link.is_symlink() and talk.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_same_questions_get_the_same_answers_from_a_server_and_here(server, tmp_path):

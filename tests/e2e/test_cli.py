@@ -319,7 +319,7 @@ def test_prompts_that_can_not_be_run():
         (["bench", "replay", "tiny"], "FILE is required; see 'nibble bench replay --help'"),
         (["bench", "acceptance", "tiny"], "PROFILE is required; see 'nibble bench acceptance --help'"),
         (["bench", "compare", "a"], "B is required; see 'nibble bench compare --help'"),
-        (["bench", "compare", "/nowhere/a", "b"], "/nowhere/a: cannot be read"),
+        (["bench", "compare", "/nowhere/a", "b"], "/nowhere/a: cannot be opened: No such file"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["verify"], "build it with the preset 'cuda'"),  # the release preset has no CUDA backend
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "build it with the preset 'cuda'"),

@@ -55,6 +55,24 @@ def test_nothing_is_left_of_a_conversion_that_was_interrupted(large, tmp_path, n
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_an_opened_model_whose_conversion_was_interrupted(tmp_path, number):
+    """Unlike synthetic weights, an opened model has threads, which were started before the first file is written."""
+    stops = 0
+    for _ in range(20):
+        with convert("tiny", tmp_path / "tiny.gguf") as conversion:
+            while conversion.poll() is None and not list(tmp_path.iterdir()):
+                pass
+            conversion.send_signal(number)
+            conversion.communicate(timeout=120)
+        is_whole = conversion.returncode in (0, -number)  # -number: the signal arrived after the last tensor
+        assert is_whole or conversion.returncode == 128 + number
+        assert [file.name for file in tmp_path.iterdir()] == (["tiny.gguf"] if is_whole else [])
+        stops += not is_whole
+        (tmp_path / "tiny.gguf").unlink(missing_ok=True)
+    assert stops > 0  # some of the conversions did not end before the signal
+
+
 @pytest.mark.parametrize("name", ["tiny.gguf", "tiny"])
 def test_nothing_is_left_of_a_conversion_that_had_no_room(tmp_path, name):
     def limit():  # limits files to a megabyte: writing fails as on a full disk

@@ -203,6 +203,7 @@ def test_a_file_cut_short_while_it_is_mapped_ends_the_server_with_one_line(tiny_
         ["bench", "compare", "FIFO", "FIFO"],
         ["serve", "tiny", "--api-key-file", "FIFO"],
         ["profile", "tiny", "--trace", "FIFO"],
+        ["profile", "compare", "FIFO", "FIFO"],
         ["bench", "tiny", "--record", "FIFO"],
     ],
     ids=lambda arguments: "_".join(arguments),
@@ -218,6 +219,27 @@ def test_a_fifo_is_refused_at_once(tmp_path, arguments):
     )
     assert done.returncode == 2
     assert str(fifo) in done.stderr.decode().splitlines()[-1]
+
+
+def test_a_link_that_leads_nowhere_is_refused_in_one_line(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    model = shutil.copytree(TINY, tmp_path / "model")
+    (model / "tokenizer.json").unlink()
+    (model / "tokenizer.json").symlink_to("tokenizer.json")
+    for text in (refusal("run", loop, "-p", QUESTION), refusal("run", model, "-p", QUESTION), refusal("run", "tiny", "--lora", loop, "-p", QUESTION)):
+        assert "Too many levels of symbolic links" in text and "filesystem error" not in text
+
+
+def test_tune_says_before_it_measures_that_it_cannot_write(tmp_path):
+    (tmp_path / "file").write_text("")
+    text = refusal("tune", "tiny", "--tuning", tmp_path / "file" / "tuning.json")
+    assert "tuning.json: cannot be written" in text and "Not a directory" in text
+
+
+@pytest.mark.parametrize("command", ["bench", "profile"])
+def test_a_folder_is_no_record(tmp_path, command):
+    assert f"{tmp_path}: not a regular file" in refusal(command, "compare", tmp_path, tmp_path)
 
 
 def test_a_device_is_refused():

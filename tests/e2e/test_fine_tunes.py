@@ -98,6 +98,27 @@ def test_an_added_token_that_is_not_special_has_the_ids_of_the_official_package(
     assert answers(folder)
 
 
+def test_frequencies_that_were_saved_with_the_weights_are_ignored(folder):
+    tensors = read_safetensors(folder)
+    for prefix in ("model.", "model.layers.0.self_attn."):
+        tensors[f"{prefix}rotary_emb.inv_freq"] = ("F32", [32], bytes(128))
+    replace_tensors(folder, tensors)
+    assert answers(folder)
+
+
+def test_of_two_saves_in_one_folder_only_a_whole_one_is_read(folder):
+    tensors = read_safetensors(folder)
+    norm = (2 * widened(tensors["model.norm.weight"])).astype("<f4")
+    write_safetensors(folder / "model.safetensors", tensors | {"model.norm.weight": ("F32", [256], norm.tobytes())})
+    assert "remove those that are left over" in refusal("run", folder, "-p", QUESTION)
+    for shard in folder.glob("model-*.safetensors"):
+        shard.unlink()
+    replaced = nibble("run", folder, "-p", QUESTION, "--temperature", 0)
+    assert replaced.stderr.decode().count("model.safetensors.index.json: ignored") == 1
+    write_safetensors(folder / "model.safetensors", tensors)
+    assert answers(folder)
+
+
 # chat templates
 
 
@@ -173,6 +194,13 @@ def test_tensors_of_another_program_are_named_although_the_configuration_is_sile
     tensors[f"model.layers.0.{name}"] = ("I32", [1], bytes(4))
     replace_tensors(folder, tensors)
     assert message in refusal("run", folder, "-p", QUESTION)
+
+
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "base_model.model."])
+def test_a_model_that_was_saved_inside_another_is_named(folder, prefix):
+    replace_tensors(folder, {prefix + name: tensor for name, tensor in read_safetensors(folder).items()})
+    text = refusal("run", folder, "-p", QUESTION)
+    assert f"'{prefix}model.embed_tokens.weight' instead of 'model.embed_tokens.weight'" in text
 
 
 def test_an_adapter_and_pickles_are_named(tmp_path, folder):

@@ -53,6 +53,26 @@ def test_what_does_not_run_here_is_listed_with_the_reason(home, tmp_path):
     assert "is not a folder" in refusal("models", folder / "none", env=home)
 
 
+def test_a_model_without_a_vocabulary_does_not_run_here(home, tmp_path):
+    folder = tmp_path / "models"
+    shutil.copytree(TINY, folder / "bare")
+    (folder / "bare/tokenizer.json").unlink()
+    answer("convert", f"synthetic:{TINY / 'config.json'}", folder / "bare.gguf")
+    for row in rows(folder, env=home):
+        assert not row["runs_here"] and "--tokenizer" in row["why_not"]
+        assert refusal("run", row["path"], "-p", "x", env=home).endswith(row["why_not"].split(":")[-1] + "\n")
+    assert all(row["runs_here"] for row in rows(folder, "--tokenizer", "bytes", env=home))
+
+
+def test_an_empty_reference_of_the_cache_is_no_model(home, tmp_path):
+    repository = tmp_path / "hf/hub/models--me--mine"
+    shutil.copytree(TINY, repository / "snapshots/abcdef0")
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text("")
+    assert [row["name"] for row in rows(env=home)] == ["tiny"]
+    assert "model 'me/mine' not found" in refusal("run", "me/mine", "-p", "x", env=home)
+
+
 def test_nothing_to_list_says_so(home, tmp_path):
     (tmp_path / "empty").mkdir()
     assert answer("models", tmp_path / "empty", env=home).startswith("no models here")

@@ -12,6 +12,7 @@
 
 #include "formats/container_error.h"
 #include "formats/open_container.h"
+#include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/formats/safetensors_bytes.h"
 
@@ -173,6 +174,22 @@ TEST_F(ContainerTest, TheIndexDecidesWhichOfTwoTensorsCounts) {
   const Container container = open_container_folder(folder_);
   EXPECT_EQ(container.tensors.size(), 2u);
   EXPECT_EQ(as_text(container.find("a")->data), "new");
+}
+
+TEST_F(ContainerTest, ModelSafetensorsNextToAnIndexOfOtherFilesIsRefused) {
+  write_tensor("model-1.safetensors", "a", "old");
+  write_tensor("model.safetensors", "a", "new");
+  write_index(R"({"a":"model-1.safetensors","b":"model-2.safetensors"})");
+  EXPECT_THAT(error_of([&] { open_container_folder(folder_); }),
+              HasSubstr("has model.safetensors and also the files of model.safetensors.index.json"));
+  write_index(R"({"a":"model.safetensors"})");
+  EXPECT_EQ(as_text(open_container_folder(folder_).find("a")->data), "new");
+}
+
+TEST_F(ContainerTest, AnIndexWhoseFilesAreAllGoneGivesWayToModelSafetensors) {
+  write_tensor("model.safetensors", "a", "new");
+  write_index(R"({"a":"model-1.safetensors","b":"model-2.safetensors"})");
+  EXPECT_EQ(as_text(open_container_folder(folder_).find("a")->data), "new");
 }
 
 TEST_F(ContainerTest, AMissingShardIsNamed) {

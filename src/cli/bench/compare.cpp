@@ -4,11 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "cli/measure/record_member.h"
@@ -175,9 +175,7 @@ std::string contradictions_of(const std::string& name, const Runs& runs) {
 }  // namespace
 
 Runs read_runs(const std::filesystem::path& path) {
-  refuse_special_file(path);
-  std::ifstream file(path);
-  if (!file) throw InputError("{}: cannot be read", path.string());
+  std::istringstream file(read_text_file(path));
   Runs runs;
   while (!(file >> std::ws).eof()) {
     Json run;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <string_view>
 
 #include "core/errors/error.h"
@@ -78,11 +77,8 @@ void toggle_stats(Conversation& conversation, const std::string&) {
 
 void save_conversation(Conversation& conversation, const std::string& file) {
   if (file.empty()) throw InputError("/save needs a file name");
-  refuse_unread_fifo(file);
   const harmony::Chat chat = conversation.chat();
-  std::ofstream out(file);
-  out << harmony::to_json(harmony::to_conversation(chat)).dump(2) << '\n';
-  if (!out.flush()) throw InputError("{}: cannot be written", file);
+  write_text_file(file, harmony::to_json(harmony::to_conversation(chat)).dump(2) + "\n");
   fmt::print("{} messages written to {}\n", chat.messages.size(), file);
 }
 

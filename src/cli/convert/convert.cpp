@@ -2,7 +2,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -106,28 +106,37 @@ GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
 
-// Defers SIGINT and SIGTERM while this object exists, so that unfinished files can be removed first. Must be
-// constructed before threads are started, because new threads inherit the blocked signals. A pending signal
-// that take() has not consumed has its usual effect in the destructor.
+// Last SIGINT or SIGTERM that HeldSignals received; 0: none. Global, because a handler can only reach globals.
+std::atomic<int> received_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) { received_signal = signal; }
+
+// Defers SIGINT and SIGTERM while this object exists, so that unfinished files can be removed first. Blocking
+// the signals would not do: threads that were started before, such as those of an opened model, would still
+// take them. A signal that take() has not consumed has its usual effect in the destructor.
 class HeldSignals {
  public:
   HeldSignals() {
-    sigemptyset(&held_);
-    sigaddset(&held_, SIGINT);
-    sigaddset(&held_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &held_, &previous_);
+    struct sigaction action {};
+    action.sa_handler = &on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGINT, &action, &interrupt_);
+    ::sigaction(SIGTERM, &action, &terminate_);
   }
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  ~HeldSignals() {
+    ::sigaction(SIGINT, &interrupt_, nullptr);
+    ::sigaction(SIGTERM, &terminate_, nullptr);
+    if (const int signal = take()) ::raise(signal);
+  }
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  int take() {  // returns the number of a pending signal and consumes it; 0 if no signal is pending
-    const timespec at_once{};
-    return std::max(0, sigtimedwait(&held_, nullptr, &at_once));
-  }
+  // Returns the number of the signal that arrived since the last call; 0 if there was none.
+  int take() { return received_signal.exchange(0); }
 
  private:
-  sigset_t held_, previous_;
+  struct sigaction interrupt_, terminate_;
 };
 
 // Thrown from the progress callback after ctrl-C or SIGTERM, so that destructors remove unfinished files.

@@ -5,13 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "cli/measure/record_member.h"
 #include "core/errors/error.h"
+#include "core/files/mapped_file.h"
 
 namespace nibble::cli {
 namespace {
@@ -189,8 +190,7 @@ bool is_profile(const Json& json) {
 }  // namespace
 
 Json read_profile_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) throw InputError("{}: cannot be read", path.string());
+  std::istringstream file(read_text_file(path));
   Json last;
   while (!(file >> std::ws).eof()) {
     try {

@@ -164,6 +164,7 @@ int tune_on_device(const TuneOptions& options, const std::filesystem::path& path
 
 int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
+  prepare_tuning_file(path);
   settings.tuning = "off";  // start from the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);

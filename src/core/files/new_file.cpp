@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -40,6 +42,7 @@ NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());
   fd_ = ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  if (struct stat old{}; ::stat(path_.c_str(), &old) == 0) ::fchmod(fd_, old.st_mode & 0777);
 }
 
 NewFile::~NewFile() {
@@ -62,6 +65,23 @@ void NewFile::finish() {
   if (::fsync(fd_) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) fail(path_);
   ::close(std::exchange(fd_, -1));
   sync_folder_of(path_);
+}
+
+void write_text_file(const fs::path& path, std::string_view text) try {
+  std::error_code error, is_new;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    refuse_unread_fifo(path);
+    std::ofstream out(path);
+    if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+      throw InputError("{}: cannot be written", path.string());
+    return;
+  }
+  const fs::path file = fs::canonical(path, is_new);  // of a link, the file that it leads to
+  NewFile out(is_new ? path : file);
+  out.write(text);
+  out.finish();
+} catch (const std::system_error& failure) {
+  throw InputError("{}", failure.what());
 }
 
 void refuse_unread_fifo(const fs::path& path) {

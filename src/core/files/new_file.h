@@ -26,6 +26,11 @@ class NewFile {
   int fd_;  // -1 once finished
 };
 
+// Writes a text file. A regular file is replaced only when all of the text is on disk, so that a full disk
+// does not destroy what it held; its mode stays, and a link still leads to it. A device or a FIFO is written
+// directly. Throws InputError if that fails.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
 // Throws InputError if the output file `path` is a FIFO that no process reads: opening it to write would wait
 // for a reader. /dev/stdout and a FIFO with a reader are accepted.
 void refuse_unread_fifo(const std::filesystem::path& path);

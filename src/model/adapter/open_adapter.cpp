@@ -32,6 +32,7 @@ constexpr std::string_view kMatrixNames[] = {
 fs::path tensors_in(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kTensors, error)) return folder / kTensors;
+  if (error) throw InputError("{}: cannot be read: {}", (folder / kTensors).string(), error.message());
   const bool has_pickle = fs::exists(folder / "adapter_model.bin", error);
   throw InputError("{}: no {}{}", folder.string(), kTensors,
                    has_pickle ? ", only adapter_model.bin, a Python pickle, which nibble does not read: save "
@@ -105,7 +106,8 @@ std::string name_in(AdaptedMatrix matrix, int layer) {
 
 Adapter open_adapter(const fs::path& path, const Config& config, FileAccess access) {
   std::error_code error;
-  if (!fs::exists(path, error)) throw InputError("{}: no such file or folder", path.string());
+  if (!fs::exists(path, error))
+    throw InputError("{}: {}", path.string(), error ? error.message() : "no such file or folder");
   const bool is_file = !fs::is_directory(path, error);
   Adapter adapter =
       is_file && is_gguf(path) ? open_gguf_lora(path, config, access) : open_peft(path, config, access);

@@ -232,11 +232,11 @@ class PeftReader {
   }
 
   int check_rank(std::string_view module, uint64_t rank) const {
-    constexpr uint64_t kMost{1 << 16};
-    if (rank > kMost || (!peft_.has_own_ranks && rank != static_cast<uint64_t>(peft_.rank)))
+    const int expected = peft_.rank_of(module);
+    if (rank != static_cast<uint64_t>(expected))
       throw InputError("{}: the tensors of {} have rank {}, but adapter_config.json says {}", file(),
-                       in_quotes(module), rank, peft_.rank);
-    return static_cast<int>(rank);
+                       in_quotes(module), rank, expected);
+    return expected;
   }
 
   std::string file() const { return container_.files.front().string(); }

@@ -103,12 +103,22 @@ std::vector<std::pair<std::string, double>> read_pattern(const Fields& fields, s
   return pattern;
 }
 
+// Returns the value of the first row of a pattern whose name is the end of the module's name, or `other`.
+double value_of(std::string_view module, const std::vector<std::pair<std::string, double>>& pattern,
+                double other) {
+  const auto fits = [&](const auto& row) { return module == row.first || module.ends_with("." + row.first); };
+  const auto row = std::ranges::find_if(pattern, fits);
+  return row == pattern.end() ? other : row->second;
+}
+
 }  // namespace
 
+int PeftConfig::rank_of(std::string_view module) const {
+  return static_cast<int>(value_of(module, own_ranks, rank));
+}
+
 float PeftConfig::scale_of(std::string_view module, int rank_of_module) const {
-  double own = alpha;
-  const auto fits = [&](const auto& row) { return module == row.first || module.ends_with("." + row.first); };
-  if (const auto row = std::ranges::find_if(own_alphas, fits); row != own_alphas.end()) own = row->second;
+  const double own = value_of(module, own_alphas, alpha);
   return static_cast<float>(own / (is_rank_stabilised ? std::sqrt(rank_of_module) : rank_of_module));
 }
 
@@ -127,7 +137,7 @@ PeftConfig parse_peft_config(std::string_view json, const std::filesystem::path&
   config.alpha = fields.number("lora_alpha", -kMostAlpha, kMostAlpha);
   config.rank = fields.integer({"r"}, 1, kMostRank);
   config.is_rank_stabilised = fields.boolean_or("use_rslora", false);
-  config.has_own_ranks = !read_pattern(fields, "rank_pattern", 1, kMostRank).empty();
+  config.own_ranks = read_pattern(fields, "rank_pattern", 1, kMostRank);
   config.own_alphas = read_pattern(fields, "alpha_pattern", -kMostAlpha, kMostAlpha);
   std::string_view base;
   if (const auto value = fields.find("base_model_name_or_path"); value && !value->get(base))

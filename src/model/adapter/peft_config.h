@@ -13,10 +13,11 @@ struct PeftConfig {
   double alpha{0};
   int rank{0};
   bool is_rank_stabilised{false};                          // use_rslora
-  bool has_own_ranks{false};                               // whether rank_pattern sets ranks of modules
+  std::vector<std::pair<std::string, double>> own_ranks;   // rank_pattern: end of a module's name, rank
   std::vector<std::pair<std::string, double>> own_alphas;  // alpha_pattern: end of a module's name, alpha
   std::string base_model;                                  // empty if not stated
 
+  int rank_of(std::string_view module) const;
   // Factor of a module's update: alpha / rank, or alpha / sqrt(rank) if is_rank_stabilised.
   float scale_of(std::string_view module, int rank_of_module) const;
 };

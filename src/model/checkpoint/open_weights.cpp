@@ -23,6 +23,7 @@
 #include "model/checkpoint/foreign_layers.h"
 #include "model/checkpoint/gguf_model.h"
 #include "model/checkpoint/mxfp4_experts.h"
+#include "model/checkpoint/other_tensors.h"
 #include "model/checkpoint/split_experts.h"
 #include "model/checkpoint/tensor_names.h"
 #include "model/config.h"
@@ -76,25 +77,6 @@ constexpr std::string_view kFp8Layers[] = {"self_attn.q_proj.", "self_attn.k_pro
 // Names of tensors next to LAYER.weight: the scales of an F8_E4M3 matrix, and of its input.
 constexpr std::string_view kWeight{"weight"}, kWeightScale{"weight_scale"}, kInputScale{"input_scale"};
 
-// Name endings of tensors that quantisers write and nibble can't use.
-struct UnusableTensor {
-  std::string_view ending, meaning;
-};
-constexpr UnusableTensor kUnusable[] = {
-    {".weight_scale", "scales of a matrix that is not F8_E4M3"},
-    {".input_scale", "the scale of the input of a matrix that is not F8_E4M3"},
-    {".weight_scale_inv", "scales of blocks of a matrix; nibble reads one scale per tensor or per row"},
-    {".weight_zero_point", "zero points of asymmetric quantisation, which nibble does not read"},
-    {".output_scale", "the scale of a quantised output, which nibble does not read"},
-    {".q_scale", "the scale of quantised queries, which nibble does not read"},
-    {".k_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
-    {".v_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
-    {".weight_packed", "weights packed into integers for which the layer's scales are missing"},
-    {".weight_scale_2", "a scale of NVFP4 weights, of which the layer has none"},
-    {".weight_global_scale", "a scale of NVFP4 weights, of which the layer has none"},
-    {".pre_quant_scale", "scales of the inputs of a layer, which nibble does not read"},
-};
-
 // Locates tensors in a container. Refuses a container with tensors that the model does not use.
 class Checkpoint {
  public:
@@ -102,6 +84,7 @@ class Checkpoint {
       : container_(container), config_(config), rules_(rules), source_(std::move(source)) {
     for (const Naming& naming : kNamings)
       if (!naming_ && container.find(naming.recognised_by)) naming_ = &naming;
+    if (!naming_) refuse_wrapped(container, kNamings[0].recognised_by);
     if (!naming_)
       throw InputError("{}: not a gpt-oss checkpoint: it has neither '{}' (Hugging Face) nor '{}' (OpenAI)",
                        source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
@@ -165,11 +148,11 @@ class Checkpoint {
 
   void refuse_unused() const {
     for (const Tensor& tensor : container_.tensors)
-      for (const UnusableTensor& row : kUnusable)
-        if (!used_.contains(&tensor) && tensor.name.ends_with(row.ending))
-          throw InputError("{}: tensor '{}' holds {}", file_of(tensor), tensor.name, row.meaning);
+      if (const std::string_view meaning = unusable_meaning(tensor.name);
+          !meaning.empty() && !used_.contains(&tensor))
+        throw InputError("{}: tensor '{}' holds {}", file_of(tensor), tensor.name, meaning);
     for (const Tensor& tensor : container_.tensors)
-      if (!used_.contains(&tensor))
+      if (!used_.contains(&tensor) && !is_derived(tensor.name))
         throw InputError(
             "{}: {} of {} tensors are not part of the model that config.json describes ({} layers), for "
             "example '{}': the tensors and config.json are of different models",

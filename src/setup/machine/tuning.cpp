@@ -1,10 +1,11 @@
 #include "setup/machine/tuning.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 
 #include "core/errors/error.h"
@@ -38,9 +39,7 @@ constexpr TunedField kFields[]{
 };
 
 Json read_file(const fs::path& path) {
-  refuse_special_file(path);
-  std::ifstream file(path);
-  Json json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
+  Json json = Json::parse(read_text_file(path), nullptr, false);
   if (!json.is_object())
     throw InputError("{}: not a file of nibble tune: delete it, or use --tuning off", path.string());
   return json;
@@ -157,6 +156,17 @@ Tunings read_tunings(const Settings& settings, const TunedMachine& machine) {
   return tunings;
 }
 
+void prepare_tuning_file(const fs::path& path) {
+  if (path.empty()) return;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (error)
+    throw InputError("--tuning {}: cannot be written: {}: {}", path.string(), folder.string(),
+                     error.message());
+}
+
 void write_tuning(const fs::path& path, const TunedMachine& machine, const std::string& model,
                   const Tuning& tuning) {
   std::error_code error;
@@ -165,7 +175,7 @@ void write_tuning(const fs::path& path, const TunedMachine& machine, const std::
   Json models = build_of(entry) == machine.build ? models_of(entry) : Json::object();
   models[model] = to_json(tuning);
   entry = {{kBuild, machine.build}, {kModels, std::move(models)}};
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  prepare_tuning_file(path);
   NewFile file(path);  // atomic: a program that starts now reads either the old file or the new one
   file.write(json.dump(2) + "\n");
   file.finish();

@@ -47,6 +47,10 @@ std::filesystem::path tuning_path(const Settings& settings);
 // --tuning names a missing file.
 Tunings read_tunings(const Settings& settings, const TunedMachine& machine);
 
+// Creates the folder of the file. Throws InputError if a file cannot be written there: measuring takes
+// minutes, and its result must not be lost. No effect if `path` is empty.
+void prepare_tuning_file(const std::filesystem::path& path);
+
 // Replaces the settings for `model`, and drops settings of this machine that another build measured. Creates
 // the file and its folder. Throws InputError if writing fails.
 void write_tuning(const std::filesystem::path& path, const TunedMachine& machine, const std::string& model,

@@ -87,10 +87,10 @@ std::vector<std::pair<std::string, fs::path>> bundled_models(const Places& place
 ModelSource find_model(const std::string& argument, const Places& places) {
   if (argument.starts_with(kSynthetic)) return find_synthetic(argument, argument.substr(kSynthetic.size()));
 
-  std::error_code no_such_file;
-  if (fs::exists(argument, no_such_file)) return {argument, only_gguf_in(argument), {}};
+  std::error_code no_such_file, why;
+  if (fs::exists(argument, why)) return {argument, only_gguf_in(argument), {}};
 
-  std::vector<std::string> tried{(fs::current_path(no_such_file) / argument).string()};
+  Tried tried{with_reason(fs::current_path(no_such_file) / argument, why)};
   for (const BundledName& bundled : kBundledNames) {
     if (bundled.name != argument) continue;
     for (const fs::path& models : places.model_folders) {

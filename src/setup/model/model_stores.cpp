@@ -135,8 +135,9 @@ std::optional<fs::path> newest_snapshot(const std::string& repository, const fs:
 std::optional<fs::path> snapshot_of(const std::string& revision, const fs::path& cache) {
   const fs::path ref = cache / "refs" / revision;
   if (is_file(ref)) {
-    const fs::path snapshot = cache / "snapshots" / commit_in(ref);
-    return is_folder(snapshot) ? std::optional(snapshot) : std::nullopt;
+    const std::string commit = commit_in(ref);
+    const fs::path snapshot = cache / "snapshots" / commit;
+    return !commit.empty() && is_folder(snapshot) ? std::optional(snapshot) : std::nullopt;
   }
   std::vector<fs::path> found;
   for (const fs::path& snapshot : folders_in(cache / "snapshots")) {
@@ -160,6 +161,10 @@ bool is_later_part(const std::string& name) {
 }
 
 }  // namespace
+
+std::string with_reason(const fs::path& path, std::error_code why) {
+  return why ? fmt::format("{} ({})", path.string(), why.message()) : path.string();
+}
 
 std::optional<fs::path> find_in_hugging_face(const std::string& name, Tried& tried) {
   const size_t at = name.find('@', std::min(name.find('/'), name.size()));

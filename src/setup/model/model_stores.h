@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace nibble {
@@ -12,6 +13,10 @@ namespace nibble {
 // The functions find_in_...() return a model's folder or file, or nullopt. They append the places where they
 // looked to `tried`.
 using Tried = std::vector<std::string>;
+
+// Returns the text of a path for `tried`. `why`: the system's reason, such as "Permission denied"; none if
+// nothing is at the path.
+std::string with_reason(const std::filesystem::path& path, std::error_code why);
 
 // Finds "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag
 // or the beginning of a commit's hash; without one, refs/main, else the newest snapshot.

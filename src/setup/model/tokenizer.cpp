@@ -26,21 +26,37 @@ std::string byte_ranks() {
 
 Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the byte vocabulary"); }
 
+std::string json_of_gguf(const fs::path& file) { return tokenizer_json(open_gguf(file)); }
+
+bool is_vocabulary_file(const ModelSource& source) {  // MODEL is one, as `nibble tokenize` accepts
+  return fs::is_regular_file(source.path) && source.path.extension() != ".safetensors";
+}
+
+fs::path folder_of_vocabulary(const ModelSource& source) {
+  // If the weights are in OpenAI's folder original/, the vocabulary is in its parent folder.
+  for (const fs::path& folder : {source.folder(), source.folder() / ".."})
+    if (fs::is_regular_file(folder / "tokenizer.json")) return folder;
+  throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",
+                   source.name, fs::absolute(source.folder()).string());
+}
+
 }  // namespace
 
 Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
   if (places.vocabulary == Places::Vocabulary::kFile) return Tokenizer::open(places.vocabulary_file);
   if (places.vocabulary == Places::Vocabulary::kBytes || source.synthetic) return byte_tokenizer();
   if (is_gguf(source.path))
-    return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
+    return Tokenizer::from_json(json_of_gguf(source.path),
                                 source.path.string() + ": vocabulary as a tokenizer.json");
-  if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
-    return Tokenizer::open(source.path);  // MODEL is a vocabulary file, as `nibble tokenize` accepts
-  // If the weights are in OpenAI's folder original/, the vocabulary is in its parent folder.
-  for (const fs::path& folder : {source.folder(), source.folder() / ".."})
-    if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
-  throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",
-                   source.name, source.folder().string());
+  return Tokenizer::open(is_vocabulary_file(source) ? source.path : folder_of_vocabulary(source));
+}
+
+void require_tokenizer(const ModelSource& source, const Places& places) {
+  if (places.vocabulary != Places::Vocabulary::kOfModel || source.synthetic) return;
+  if (is_gguf(source.path))
+    json_of_gguf(source.path);
+  else if (!is_vocabulary_file(source))
+    folder_of_vocabulary(source);
 }
 
 }  // namespace nibble

@@ -45,8 +45,9 @@ AdapterSetup read_adapter(std::string_view flag, const std::string& text) {
 }
 
 fs::path find_adapter(std::string_view flag, const std::string& file) {
-  if (exists(file)) return file;
-  Tried tried{file};
+  std::error_code why;
+  if (fs::exists(file, why)) return file;
+  Tried tried{with_reason(file, why)};
   if (const auto path = find_in_hugging_face(file, tried)) return *path;
   throw InputError(
       "{} '{}': no such adapter: looked for {}. Expected the folder of a PEFT adapter "

@@ -550,7 +550,7 @@ TEST(Bench, ComparingMeasuresNothingAndTakesNoFlags) {
   EXPECT_THAT(refusal_of("compare a b -p 5"),
               HasSubstr("unknown flag '-p'. See 'nibble bench compare --help'"));
   EXPECT_THAT(refusal_of("compare a b --threads 2"), HasSubstr("unknown flag '--threads'"));
-  EXPECT_THAT(refusal_of("compare a b"), HasSubstr("a: cannot be read"));
+  EXPECT_THAT(refusal_of("compare a b"), HasSubstr("a: cannot be opened: No such file"));
   EXPECT_THAT(refusal_of("compare a"), HasSubstr("B is required"));
 }
 

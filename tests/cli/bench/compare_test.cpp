@@ -168,7 +168,8 @@ TEST_F(CompareFiles, AnythingElseIsRefused) {
                            R"({"tests": [{"test": "tg1", "tokens_per_second": {"samples": ["1"]}}]})",
                            R"({"tests": [{"test": "tg1", "tokens_per_second": {"samples": [0]}}]})"})
     EXPECT_THAT(refusal(text), HasSubstr("record 1 is not a record")) << text;
-  EXPECT_THAT(error_of([] { read_runs("nowhere.jsonl"); }), StartsWith("nowhere.jsonl: cannot be read"));
+  EXPECT_THAT(error_of([] { read_runs("nowhere.jsonl"); }),
+              StartsWith("nowhere.jsonl: cannot be opened: No such file"));
 }
 
 }  // namespace

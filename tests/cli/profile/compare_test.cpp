@@ -137,7 +137,8 @@ TEST_F(ProfileFiles, AnythingElseIsRefused) {
                            R"({"parts": [{"part": "dense", "us": 1}], "kernel_times": [{}]})"})
     EXPECT_THAT(error_of([&] { read(text); }), HasSubstr("the last record is not a profile")) << text;
   EXPECT_THAT(error_of([&] { read("{"); }), HasSubstr("not JSON"));
-  EXPECT_THAT(error_of([] { read_profile_file("nowhere.json"); }), HasSubstr("nowhere.json: cannot be read"));
+  EXPECT_THAT(error_of([] { read_profile_file("nowhere.json"); }),
+              HasSubstr("nowhere.json: cannot be opened: No such file"));
 }
 
 }  // namespace

@@ -80,6 +80,12 @@ TEST_F(Adapters, ScaleByTheSquareRootOfTheRankAndByPatternsOfModules) {
     return std::pair(adapter.updates.at(1).update.scale, adapter.updates.at(0).update.scale);
   };
   EXPECT_EQ(write_config(""), std::pair(2.0F, 1.0F));
+  const std::filesystem::path folder = write();
+  write_text(folder / "adapter_config.json",
+             R"({"peft_type": "LORA", "r": 8, "lora_alpha": 8, "rank_pattern": {"v_proj": 4}})");
+  EXPECT_THAT(error_of([&] { open_adapter(folder, config_); }),
+              HasSubstr("have rank 4, but adapter_config.json says 8"))
+      << "the pattern of another module says nothing about q";
   EXPECT_EQ(write_config(R"(, "use_rslora": true)"), std::pair(4.0F, static_cast<float>(8 / std::sqrt(8.0))));
   EXPECT_EQ(write_config(R"(, "alpha_pattern": {"self_attn.k_proj": 32, "proj": 3})"), std::pair(2.0F, 4.0F));
   tensors_.clear();
