@@ -5,6 +5,7 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/dense/adapters.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/layout/activations.h"
@@ -74,6 +75,8 @@ class WorkspacePlacer {
     take_room(w.attended, num_rows_, image_rows_, config_.num_heads * config_.head_dim);
     take(w.project_parts, 2 * num_rows_ * hidden_);
     take_room(w.normed, num_rows_, image_rows_, config_.hidden);
+    if (options_.adapters)
+      take(w.adapter_products, num_rows_ * kMostUpdates * static_cast<size_t>(max_rank(*options_.adapters)));
   }
 
   void place_routing(Workspace& w) {
