@@ -30,6 +30,9 @@ struct AdapterBackend {
       make;
   reference::Rounding rounding{};  // of keys and values, on this backend
   double tolerance{0};             // allowed relative error of a row of logits
+  // Part of the rows that may exceed the tolerance. If activations are rounded, the routers of a random model
+  // sooner or later choose other experts than the reference.
+  double share_of_ties{0};
 };
 
 inline void PrintTo(const AdapterBackend& backend, std::ostream* to) { *to << backend.name; }
@@ -98,9 +101,10 @@ inline std::vector<float> reference_logits(const Weights& weights, std::span<con
   return logits;
 }
 
-// Returns the largest |a - b| / |b| of a row.
-inline double worst_row(std::span<const float> a, std::span<const float> b, size_t vocab) {
-  double worst = 0;
+// Returns the largest |a - b| / |b| of a row, apart from a share of the rows.
+inline double worst_row(std::span<const float> a, std::span<const float> b, size_t vocab,
+                        double share_of_ties) {
+  std::vector<double> errors;
   for (size_t first = 0; first < b.size(); first += vocab) {
     double error = 0, norm = 0;
     for (size_t i = first; i < first + vocab; ++i) {
@@ -109,9 +113,10 @@ inline double worst_row(std::span<const float> a, std::span<const float> b, size
     }
     const double relative = std::sqrt(error / norm);
     if (std::isnan(relative)) return relative;
-    worst = std::max(worst, relative);
+    errors.push_back(relative);
   }
-  return worst;
+  std::ranges::sort(errors);
+  return errors[static_cast<size_t>((1 - share_of_ties) * static_cast<double>(errors.size() - 1))];
 }
 
 class BackendAdapters : public testing::TestWithParam<AdapterBackend> {
@@ -129,6 +134,19 @@ class BackendAdapters : public testing::TestWithParam<AdapterBackend> {
     alone.feed({{0, ids, adapter}});
     return alone.logits(0);
   }
+  double worst_row(std::span<const float> a, std::span<const float> b) const {
+    return nibble::worst_row(a, b, static_cast<size_t>(weights_->config.vocab), GetParam().share_of_ties);
+  }
+  // Compares a sequence's logits with those of the merged model, which must differ from those of the model.
+  void expect_merged(std::span<const float> logits, const std::vector<TokenId>& ids,
+                     const RequestAdapter& adapter, const std::string& what) const {
+    const double tolerance = GetParam().tolerance;
+    const MergedModel merged(*weights_, adapter);
+    const std::vector<float> expected = reference_logits(merged.weights, ids, GetParam().rounding);
+    EXPECT_LT(worst_row(logits, expected), tolerance) << what;
+    EXPECT_GT(worst_row(reference_logits(*weights_, ids, GetParam().rounding), expected), 3 * tolerance)
+        << what << ": changes too little";
+  }
   static std::optional<AdapterId> adapter_of(size_t sequence) {
     return sequence % 4 == 3 ? std::nullopt : std::optional(static_cast<AdapterId>(sequence % 4));
   }
@@ -142,22 +160,25 @@ TEST_P(BackendAdapters, GiveTheLogitsOfTheMergedModelForEachSequenceOfOneStep) {
   for (int s = 0; s < 4; ++s) prompts.push_back(ids(20, static_cast<uint64_t>(s)));
   for (size_t s = 0; s < 4; ++s) parts.push_back({static_cast<int>(s), prompts[s], adapter_of(s)});
   together.feed(parts);
-  const auto& [name, make, rounding, tolerance] = GetParam();
-  const auto vocab = static_cast<size_t>(weights_->config.vocab);
-  for (size_t s = 0; s < 4; ++s) {
-    const auto expected_of = [&, &rounding = rounding](const Weights& weights) {
-      return reference_logits(weights, prompts[s], rounding);
-    };
-    const std::vector<float> plain = expected_of(*weights_);
-    if (!adapter_of(s)) {
-      EXPECT_LT(worst_row(together.logits(3), plain, vocab), tolerance);
-      continue;
-    }
-    const MergedModel merged(*weights_, (*adapters_)[s]);
-    const std::vector<float> expected = expected_of(merged.weights);
-    EXPECT_LT(worst_row(together.logits(static_cast<int>(s)), expected, vocab), tolerance) << s;
-    EXPECT_GT(worst_row(plain, expected, vocab), 3 * tolerance) << s << ": changes too little";
-  }
+  for (size_t s = 0; s < 3; ++s)
+    expect_merged(together.logits(static_cast<int>(s)), prompts[s], (*adapters_)[s],
+                  "adapter " + std::to_string(s));
+  EXPECT_LT(worst_row(together.logits(3), reference_logits(*weights_, prompts[3], GetParam().rounding)),
+            GetParam().tolerance);
+}
+
+TEST_P(BackendAdapters, GiveTheLogitsOfTheMergedModelWhicheverMatrixTheyChange) {
+  const RequestAdapters each = adapters_of_one_matrix(*weights_);
+  Feeder together(GetParam().make(weights_, std::make_shared<const RequestAdapters>(each)),
+                  Fulfilment::kNumPages);
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<Feeder::Part> parts;
+  for (size_t s = 0; s < each.size(); ++s) prompts.push_back(ids(9, s));
+  for (size_t s = 0; s < each.size(); ++s)
+    parts.push_back({static_cast<int>(s), prompts[s], static_cast<AdapterId>(s)});
+  together.feed(parts);
+  for (size_t s = 0; s < each.size(); ++s)
+    expect_merged(together.logits(static_cast<int>(s)), prompts[s], each[s], "matrix " + std::to_string(s));
 }
 
 TEST_P(BackendAdapters, LeaveTheBitsOfRowsWithoutOneAsTheyAreOnABackendWithoutAdapters) {

@@ -43,4 +43,32 @@ inline RequestAdapters three_adapters(const Weights& weights) {
   return adapters;
 }
 
+// Returns six adapters. The first five change one matrix each in all layers: q, k, v, o, the router. The last
+// one changes the unembedding.
+inline RequestAdapters adapters_of_one_matrix(const Weights& weights) {
+  struct Target {
+    Matrix LayerWeights::*matrix;
+    std::optional<DenseUpdate> LayerUpdates::*update;
+  };
+  constexpr Target kTargets[]{{&LayerWeights::q, &LayerUpdates::q},
+                              {&LayerWeights::k, &LayerUpdates::k},
+                              {&LayerWeights::v, &LayerUpdates::v},
+                              {&LayerWeights::o, &LayerUpdates::o},
+                              {&LayerWeights::router, &LayerUpdates::router}};
+  constexpr int kRank{33};
+  RequestAdapters adapters;
+  uint64_t seed = 200;
+  for (const auto& [matrix, update] : kTargets) {
+    RequestAdapter& adapter = adapters.emplace_back();
+    for (const LayerWeights& layer : weights.layers) {
+      const Matrix& changed = layer.*matrix;
+      adapter.layers.emplace_back().*update = random_update(kRank, changed.rows, changed.cols, ++seed);
+    }
+  }
+  const Matrix& unembedding = weights.unembedding;
+  adapters.emplace_back().layers.resize(weights.layers.size());
+  adapters.back().unembedding = random_update(kRank, unembedding.rows, unembedding.cols, ++seed);
+  return adapters;
+}
+
 }  // namespace nibble

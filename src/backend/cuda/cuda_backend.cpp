@@ -23,6 +23,10 @@ namespace nibble::cuda {
 
 std::string why_not() { return why_no_device(); }
 
+std::string why_no_adapters(const CudaOptions& own) {
+  return own.num_ranks() > 1 ? "GPUs that share a model do not run adapters of requests" : "";
+}
+
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own) {
   return memory_plan(config, options, own);
 }
@@ -106,6 +110,11 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   if (own.num_ranks() > 1 && options.draft_head)
     throw InputError("--tensor-parallel-size {}: a draft head needs a model that is on one GPU",
                      own.num_ranks());
+  NIBBLE_CHECK(!options.adapters || why_no_adapters(own).empty(), "adapters with {} ranks", own.num_ranks());
+  if (options.adapters && options.max_batch_tokens < kLeastAdaptedRows)
+    throw InputError(
+        "--lora-modules: a step with adapters has at least {} rows: --max-batch-tokens {} is too small",
+        kLeastAdaptedRows, options.max_batch_tokens);
   if (own.have_own_sequences && options.max_batch_tokens < kLeastOwnRows)
     throw InputError(
         "--data-parallel-attention: a step has at least {} rows: --max-batch-tokens {} is too small",

@@ -13,6 +13,9 @@ namespace nibble::cuda {
 // Returns one line that says why this machine cannot run the backend; empty if it can.
 std::string why_not();
 
+// Returns why the backend takes no BackendOptions::adapters with these options; empty if it takes them.
+std::string why_no_adapters(const CudaOptions& own);
+
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
 // Makes a backend and loads the weights. Throws InputError if a GPU is missing or too small, or if no kernel
 // takes the model's shapes or formats.

@@ -7,6 +7,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/draft/head_drafter.h"
+#include "backend/cuda/memory/device_adapters.h"
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/memory/uploader.h"
 #include "backend/cuda/memory/workspace.h"
@@ -118,7 +119,8 @@ namespace {
 MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendOptions& options,
                          const CudaOptions& own) {
   const Config config = config_of(whole, share);
-  return {.weight_bytes = device_weight_bytes(whole, share, options.dense),
+  const size_t adapter_bytes = options.adapters ? device_adapter_bytes(*options.adapters) : 0;
+  return {.weight_bytes = device_weight_bytes(whole, share, options.dense) + adapter_bytes,
           .kv_bytes = kv_bytes(config, options),
           .workspace_bytes =
               workspace_bytes(config, options, own) +

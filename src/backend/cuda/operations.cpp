@@ -4,9 +4,11 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
+#include "backend/cuda/dense/adapters.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/route/args.h"
+#include "core/errors/check.h"
 
 namespace nibble::cuda {
 namespace {
@@ -100,6 +102,89 @@ RoutingMailbox mailbox_of(const Step& step, size_t layer) {
           static_cast<uint32_t>(layer)};
 }
 
+LaunchContext gpu_of(const Step& step) { return {step.stream, step.plan.target()}; }
+
+// A dense product that a launch has stored in y, and its input x.
+struct DenseProduct {
+  Operation operation;
+  AdapterUpdates matrices;  // without the table of updates
+  Activations x;
+  float* y;
+  int row_stride;
+};
+// `rows`: the rows of the step that rows of y and x belong to, or null if they are all rows of the step.
+void update(const Step& step, const UpdateTable& table, DenseProduct product, const int* rows, int num_rows) {
+  if (!table.updates) return;
+  product.matrices.updates = table.updates;
+  product.matrices.most_rank = table.most_rank;
+  add_updates(gpu_of(step), product.operation,
+              {product.matrices,
+               {parts_of(step.work.input, step.shape).adapters, rows, num_rows},
+               product.x,
+               step.work.adapter_products,
+               product.y,
+               product.row_stride});
+}
+void update(const Step& step, const UpdateTable& table, const DenseProduct& product) {
+  update(step, table, product, nullptr, step.shape.num_tokens);
+}
+
+// The next functions add the updates of the rows' adapters to the product that an operation has stored.
+// update_qkv() and update_route() need the norm in memory, which kLeastAdaptedRows makes sure of.
+void update_qkv(const Step& step, size_t layer, const Activations& normed) {
+  NIBBLE_CHECK(step.recipe.attention_norm_of(layer) != NormIn::kReader, "no norm for adapters of {} rows",
+               step.shape.num_tokens);
+  const Config& config = step.model.config;
+  const int q = config.num_heads * config.head_dim, kv = config.num_kv_heads * config.head_dim;
+  update(step, step.model.adapters->layers[layer].qkv,
+         {Operation::kQkv,
+          {.count = 3, .num_rows = {q, kv, kv}, .cols = config.hidden},
+          normed,
+          step.work.qkv_parts,  // the first part, if qkv has stored two
+          q + 2 * kv});
+}
+
+void update_project(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  update(step, step.model.adapters->layers[layer].o,
+         {Operation::kProject,
+          {.count = 1, .num_rows = {config.hidden}, .cols = config.num_heads * config.head_dim},
+          attended_of(step),
+          step.work.project_parts,
+          config.hidden});
+}
+
+// If the router's launches have also chosen experts, chooses them again by the new logits.
+void update_route(const Step& step, size_t layer, const RouteArgs& args) {
+  NIBBLE_CHECK(step.recipe.experts_norm != NormIn::kReader, "no norm for adapters of {} rows",
+               args.num_tokens);
+  const UpdateTable& table = step.model.adapters->layers[layer].router;
+  const int num_experts = step.model.config.num_experts;
+  update(step, table,
+         {Operation::kRoute,
+          {.count = 1, .num_rows = {num_experts}, .cols = args.hidden},
+          args.normed,
+          args.logits,
+          num_experts});
+  if (table.updates && step.recipe.routing == RoutingBy::kGroups) rank_experts(gpu_of(step), args);
+}
+
+// `normed` [args.num_rows, H]: the norm of the output rows, in bfloat16. If unembed has computed the norm in
+// its own launch (`is_stored` is false), a launch of rms_norm stores it.
+void update_unembed(const Step& step, const UnembedArgs& args, const Activations& normed, bool is_stored) {
+  const UpdateTable& table = step.model.adapters->unembedding;
+  if (!table.updates) return;
+  if (!is_stored) rms_norm(gpu_of(step), {args.norm, args.num_rows, nullptr, normed, {}, args.rows});
+  const Config& config = step.model.config;
+  update(step, table,
+         {Operation::kUnembed,
+          {.count = 1, .num_rows = {config.vocab}, .cols = config.hidden},
+          normed,
+          args.logits,
+          args.row_stride},
+         args.rows, args.num_rows);
+}
+
 }  // namespace
 
 void embed(const Step& step, const MadeDrafts& last_drafts) {
@@ -128,6 +213,7 @@ void qkv(const Step& step, size_t layer) {
          QkvArgs{attention_norm(step, layer), work.normed.in(step.recipe.qkv_activations), weights.qkv,
                  weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts, work.segment_sums,
                  pages_ahead(step, step.model.kv.pages(layer))});
+  if (step.shape.have_adapters) update_qkv(step, layer, norm_in_bf16(step, step.recipe.qkv_activations));
 }
 
 void append(const Step& step, size_t layer) {
@@ -193,6 +279,7 @@ void project(const Step& step, size_t layer) {
          ProjectArgs{attended_of(step), config.num_heads * config.head_dim, x, weights.o, weights.o_bias,
                      step.recipe.rows.num_attention_rows, step.work.project_parts, step.work.segment_sums,
                      chunks_of(step, layer)});
+  if (step.shape.have_adapters) update_project(step, layer);
 }
 
 void norm_before_experts(const Step& step, size_t layer) {
@@ -209,11 +296,13 @@ void route(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
   const int T = step.shape.num_tokens, K = config.experts_per_token;
-  if (step.recipe.routing == RoutingBy::kSameLaunch)
+  if (step.recipe.routing == RoutingBy::kSameLaunch) {
+    NIBBLE_CHECK(!step.shape.have_adapters, "the router's logits of {} rows are in no memory", T);
     return launch(step, Operation::kRoute, T,
                   RouteAndExpertsUpArgs{experts_norm(step, layer), weights.router, weights.router_bias, T, K,
                                         config.experts(), work.x, mailbox_of(step, layer), up_of(step, layer),
                                         work.gated.data});
+  }
   RouteArgs args{config.hidden,
                  weights.router,
                  weights.router_bias,
@@ -231,6 +320,7 @@ void route(const Step& step, size_t layer) {
     if (step.recipe.stream_after_attention != StreamIn::kX) args.x = work.x;
   }
   launch(step, Operation::kRoute, T, args);
+  if (step.shape.have_adapters) update_route(step, layer, args);
 }
 
 void experts_up(const Step& step, size_t layer) {
@@ -312,10 +402,17 @@ void unembed(const Step& step, int first, int count) {
     launch(step, Operation::kRmsNorm, count,
            RmsNormArgs{norm, count, nullptr, norm_in_bf16(step, recipe.activations),
                        norm_in_blocks(step, recipe.activations), rows});
-  launch(step, Operation::kUnembed, count,
-         UnembedArgs{norm, rows, count, step.model.weights.unembedding,
-                     step.model.logits + step.model.weights.first_of_vocab,
-                     work.normed.in(recipe.activations), step.model.config.vocab, work.unembed_deals});
+  const UnembedArgs args{norm,
+                         rows,
+                         count,
+                         step.model.weights.unembedding,
+                         step.model.logits + step.model.weights.first_of_vocab,
+                         work.normed.in(recipe.activations),
+                         step.model.config.vocab,
+                         work.unembed_deals};
+  launch(step, Operation::kUnembed, count, args);
+  if (step.shape.have_adapters)
+    update_unembed(step, args, norm_in_bf16(step, recipe.activations), recipe.norm == NormIn::kOwnLaunch);
 }
 
 void sample(const Step& step, int first, int count) {

@@ -2,6 +2,7 @@
 // of a layer in order.
 #pragma once
 
+#include "backend/cuda/memory/device_adapters.h"
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/pipeline/norm_input.h"
@@ -17,6 +18,7 @@ struct Model {
   const DeviceWeights& weights;
   const KvStorage& kv;
   float* logits;  // [rows of a launch, V]; with peer access, in the first rank's memory
+  const DeviceAdapters* adapters{nullptr};  // read only if StepShape::have_adapters
 };
 
 // One rank's step and the stream in which it is launched.

@@ -3,6 +3,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/dense/adapters.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/ranks/add_parts.h"
@@ -40,7 +41,9 @@ void prepare_kernels() {
   prepare_sample();
   prepare_sums();
   prepare_add_parts();
-  prepare_dense_blocks();  // the last call, so that it does not change the order that was measured
+  // The last two calls, so that they do not change the order that was measured.
+  prepare_dense_blocks();
+  prepare_adapters();
 }
 
 }  // namespace nibble::cuda

@@ -24,6 +24,7 @@ Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options,
       // several ranks would overlap.
       weights_(upload(weights, share_, options.dense, options.num_threads,
                       share_.rank == own.node_rank.value_or(0) ? options.report_upload : ReportProgress{})),
+      adapters_(options.adapters ? upload_adapters(*options.adapters) : DeviceAdapters{}),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
       input_(config_, options, work_->exchange, work_->step, share_.rank),

@@ -57,13 +57,14 @@ class Rank {
   Sharing sharing() const {
     return {share_.num_ranks > 1, sum_ && sum_->leaves_norms(), share_.has_own_sequences};
   }
-  Model model() const { return {config_, weights_, kv_, sum_ ? sum_->logits() : work_->logits}; }
+  Model model() const { return {config_, weights_, kv_, sum_ ? sum_->logits() : work_->logits, &adapters_}; }
   int trial_rows() const;
 
   Share share_;
   Config config_;
   Plan plan_;
   DeviceWeights weights_;
+  DeviceAdapters adapters_;
   KvStorage kv_;
   OwnedWorkspace work_;
   std::unique_ptr<RankSum> sum_;  // null if there is a single rank

@@ -79,8 +79,10 @@ BatchSizes host_batch_sizes(std::optional<std::string_view>) {
   return {.max_batch_tokens = 512, .max_sequences = 16, .max_shared_rows = 128};
 }
 bool always(const OwnOptions&) { return true; }
+std::string nothing_against_adapters(const OwnOptions&) { return {}; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+std::string why_no_adapters_on_cuda(const OwnOptions& own) { return cuda::why_no_adapters(own.cuda); }
 bool only_mxfp4(Format format, const OwnOptions&) { return format == Format::kMxfp4; }
 MemoryPlan plan_cuda(const Config& config, const BackendOptions& options, const OwnOptions& own) {
   return cuda::plan(config, options, own.cuda);
@@ -188,8 +190,8 @@ constexpr BackendRow kCuda{
     .what = "NVIDIA GPUs, one or several",
     .making = {.batch_sizes = &cuda_batch_sizes,
                .takes_expert_activations = false,
-               .takes_adapters = false,
                .takes_blocks = &never,
+               .why_no_adapters = &why_no_adapters_on_cuda,
                .runs_experts = &only_mxfp4,
                .why_not = &cuda::why_not,
                .check = &accept_all,
@@ -211,8 +213,8 @@ constexpr BackendRow kCpu{.name = "cpu",
                           .what = "all cores, dense weights as they are stored",
                           .making = {.batch_sizes = &host_batch_sizes,
                                      .takes_expert_activations = true,
-                                     .takes_adapters = true,
                                      .takes_blocks = &cpu_takes_int8,
+                                     .why_no_adapters = &nothing_against_adapters,
                                      .runs_experts = &cpu_runs_experts,
                                      .why_not = &nothing,
                                      .check = &check_isa,
@@ -227,8 +229,8 @@ constexpr BackendRow kReference{
     .what = "plain loops in float32, slow: what the others are tested against",
     .making = {.batch_sizes = &host_batch_sizes,
                .takes_expert_activations = false,
-               .takes_adapters = true,
                .takes_blocks = &always,
+               .why_no_adapters = &nothing_against_adapters,
                .runs_experts = &any_experts,
                .why_not = &nothing,
                .check = &check_reference,

@@ -55,8 +55,9 @@ struct BackendMaking {
   // Returns the default limits for the device of this name, or for this machine if `device` is nullopt.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;            // --experts-activations
-  bool takes_adapters;                      // BackendOptions::adapters (--lora-modules)
   bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
+  // Returns why the backend takes no BackendOptions::adapters (--lora-modules); empty if it takes them.
+  std::string (*why_no_adapters)(const OwnOptions&);
   // whether the backend has kernels for experts in this format
   bool (*runs_experts)(Format, const OwnOptions&);
   std::string (*why_not)();  // reason why this machine cannot run the backend; empty if it can

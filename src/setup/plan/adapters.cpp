@@ -149,11 +149,8 @@ std::vector<AdapterModule> read_adapter_modules(std::span<const std::string> tex
 
 void check_takes_adapters(std::span<const AdapterModule> modules, const ResolvedSettings& setup) {
   if (modules.empty()) return;
-  if (!setup.backend->making.takes_adapters)
-    throw InputError(
-        "{}: the backend {} does not run adapters of requests: use --backend cpu, or merge one adapter with "
-        "--lora",
-        kModules, setup.backend->name);
+  if (const std::string why_not = setup.backend->making.why_no_adapters(setup.own); !why_not.empty())
+    throw InputError("{}: {}: give the model one GPU, or merge one adapter with --lora", kModules, why_not);
   if (setup.nodes)
     throw InputError("{}: not with --nodes: run the model on one machine, or merge one adapter with --lora",
                      kModules);

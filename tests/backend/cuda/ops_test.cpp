@@ -95,5 +95,12 @@ TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   }
 }
 
+// The kernels that add the updates of adapters are in no row of the table.
+TEST(CudaOpsOfAdapters, AgreeWithPlainLoopsOnEveryShape) {
+  const KernelFinding finding = verify::check_adapters(this_target(), kCaseLimits);
+  EXPECT_GT(finding.num_compared, 100'000u);
+  EXPECT_TRUE(finding.is_right()) << finding.worst << " times the bound at " << finding.at;
+}
+
 }  // namespace
 }  // namespace nibble::cuda

@@ -145,6 +145,34 @@ TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
   EXPECT_EQ(upload_->step(), device_step());
 }
 
+TEST_F(StepInputs, WithAnAdapterNameItForEachRowAndHaveSpareRowsWithoutOne) {
+  options_.adapters = std::make_shared<const RequestAdapters>(2);
+  upload_.emplace(config_, options_, work_.exchange, work_.step);
+  const TokenId tokens[]{5, 6};
+  const PageId pages[]{PageId{3}};
+  const nibble::Run run{.tokens = tokens,
+                        .first_position = 7,
+                        .full = {.pages = pages},
+                        .sliding = {.pages = pages},
+                        .adapter = AdapterId{1}};
+  const StepShape shape = upload_->upload({.runs = {&run, 1}}, stream_);
+  EXPECT_TRUE(shape.have_adapters);
+  EXPECT_EQ(shape.num_tokens, kLeastAdaptedRows);
+  EXPECT_EQ(shape.num_outputs, 0);  // spare rows have outputs only in graphs
+  run_embed(shape);
+  alignas(16) std::array<uint8_t, kInputBytes> brought;
+  check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost), "reading");
+  const InputParts in = parts_of(brought.data(), shape);
+  for (const int row : {0, 1}) {
+    EXPECT_EQ(in.adapters[row].bits, 1) << row;
+    EXPECT_EQ(in.rows[row].position, 7 + row);
+    EXPECT_EQ(in.page_ids[in.rows[row].full_pages], 3u);
+  }
+  EXPECT_FALSE(in.adapters[2].has_value());
+  EXPECT_EQ(in.page_ids[in.rows[2].full_pages], static_cast<uint32_t>(options_.num_pages));
+  EXPECT_EQ(upload(1).have_adapters, false);
+}
+
 // With sequences of its own, the second of two ranks gets all rows. For attention it gets only its own rows,
 // with page ids relative to its own KV cache. The rank's own rows are padded with spare rows.
 TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/dense/adapters.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/layout/layout_of.h"
@@ -71,6 +72,8 @@ class WorkspacePlacer {
     take_room(w.attended, num_rows_, image_rows_, config_.num_heads * config_.head_dim);
     take(w.project_parts, 2 * num_rows_ * hidden_);
     take_room(w.normed, num_rows_, image_rows_, config_.hidden);
+    if (options_.adapters)
+      take(w.adapter_products, num_rows_ * kMostUpdates * static_cast<size_t>(max_rank(*options_.adapters)));
   }
 
   void place_routing(Workspace& w) {

@@ -62,6 +62,7 @@ struct Workspace {
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
+  float* adapter_products{nullptr};  // scratch of add_updates(); null without adapters
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   // Arrays of RoutingMailbox; zero before the first step.

@@ -13,6 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
+static_assert(kLeastAdaptedRows <= kMinTiledRows);  // padding rows are in steps without tiles
+
 // Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
 // before it extends the parent's path by one slot. Other rows need a whole path: at most 32 slots, one per
 // draft (speculative/drafter.h). So 64 slots per row are more than any tree needs.
@@ -119,6 +121,10 @@ SamplePosition position_after(const RowInput& input, int row) {
   return SamplePosition::at(input.position + 1);
 }
 
+OptionalIndex adapter_of(const Run& run) {
+  return run.adapter ? OptionalIndex::of(static_cast<int>(*run.adapter)) : OptionalIndex::none();
+}
+
 // Returns the run of a step's padding rows. The token after the run is given (token 0), not sampled, and no
 // chain makes drafts after it.
 DraftRun padding_run(int first_row, int num_rows, int first_output) {
@@ -132,6 +138,16 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   const TokenInput token =
       run.ahead ? TokenInput::of_output_row(run.ahead->output_row) : TokenInput::of(run.tokens[i]);
   return {token, run.first_position + i, full_pages, sliding_pages};
+}
+
+// Stores a padding row.
+void put_spare(const InputParts& in, int row, const RowInput& spare) {
+  in.rows[row] = spare;
+  if (in.slots) {
+    in.slots[row] = 0;
+    in.paths[row] = {kNoPath, 0};
+  }
+  if (in.adapters) in.adapters[row] = OptionalIndex::none();
 }
 
 // Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps.
@@ -158,7 +174,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
   auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
   auto* draft_runs = reinterpret_cast<DraftRun*>(output_rows + shape.num_outputs);
   auto* rest = reinterpret_cast<int32_t*>(draft_runs + shape.num_runs);
-  InputParts parts{rows,    attention_rows, tiles,   sample,  output_rows, draft_runs,
+  InputParts parts{rows,    attention_rows, tiles,   sample,  output_rows, draft_runs, nullptr,
                    nullptr, nullptr,        nullptr, nullptr, nullptr,     nullptr};
   if (shape.num_own_rows > 0) {
     parts.own_rows = rest;
@@ -171,15 +187,20 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
     parts.paths = reinterpret_cast<RowPath*>(parts.parents + shape.num_tokens);
     rest = reinterpret_cast<int32_t*>(parts.paths + shape.num_tokens);
   }
+  if (shape.have_adapters) {
+    parts.adapters = reinterpret_cast<OptionalIndex*>(rest);
+    rest = reinterpret_cast<int32_t*>(parts.adapters + shape.num_tokens);
+  }
   parts.page_ids = reinterpret_cast<uint32_t*>(rest);
   return parts;
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
-  const size_t bytes = options.max_batch_tokens *
-                           (2 * sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + 3 * sizeof(int) +
-                            sizeof(DraftRun) + 2 * sizeof(int32_t) + sizeof(RowPath)) +
-                       max_page_ids(options) * sizeof(uint32_t);
+  const size_t bytes =
+      options.max_batch_tokens *
+          (2 * sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + 3 * sizeof(int) + sizeof(DraftRun) +
+           2 * sizeof(int32_t) + sizeof(RowPath) + (options.adapters ? sizeof(OptionalIndex) : 0)) +
+      max_page_ids(options) * sizeof(uint32_t);
   return (bytes + 15) / 16 * 16;
 }
 
@@ -189,6 +210,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
                          const uint32_t* device_step, int rank)
     : max_tokens_(options.max_batch_tokens),
       num_kv_caches_(options.num_kv_caches),
+      num_adapters_(options.adapters ? options.adapters->size() : 0),
       first_page_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_pages) : 0),
       has_head_(options.draft_head != nullptr),
       spare_page_{static_cast<PageId>(options.num_pages)},
@@ -204,6 +226,15 @@ bool InputUpload::is_own(const Run& run) const {
          static_cast<uint32_t>(run.full.pages.front()) - first_page_ < static_cast<uint32_t>(spare_page_);
 }
 
+// Adds padding rows, up to `num_rows` rows. In a graph they have outputs too.
+void InputUpload::pad(Counts& counts, int num_rows) const {
+  StepShape& shape = counts.shape;
+  NIBBLE_CHECK(num_rows <= max_tokens_, "{} rows with padding, {} allowed", num_rows, max_tokens_);
+  if (shape.is_recorded()) shape.num_outputs = num_rows;
+  counts.num_single_rows += num_rows - shape.num_tokens;
+  shape.num_tokens = num_rows;
+}
+
 InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots) const {
   Counts counts{.shape = {.writes_kv = true}, .num_page_ids = num_path_slots};
   StepShape& shape = counts.shape;
@@ -214,6 +245,9 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.any_tiles |= is_tiled(run);
     shape.have_trees |= !run.drafted.parents.empty();
+    shape.have_adapters |= run.adapter.has_value();
+    NIBBLE_CHECK(!run.adapter || static_cast<size_t>(*run.adapter) < num_adapters_, "adapter {} of {}",
+                 static_cast<size_t>(*run.adapter), num_adapters_);
     if (!is_tiled(run)) counts.num_single_rows += num_rows;
     if (!is_own(run)) continue;
     counts.num_own_rows += num_rows;
@@ -236,7 +270,8 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   counts.num_tokens = shape.num_tokens;
   const bool is_padded = shape.is_recorded() && graph_rows(shape.num_tokens) <= max_tokens_;
-  if (is_padded) shape.num_tokens = shape.num_outputs = counts.num_single_rows = graph_rows(shape.num_tokens);
+  pad(counts, std::max(is_padded ? graph_rows(shape.num_tokens) : shape.num_tokens,
+                       shape.have_adapters ? kLeastAdaptedRows : 0));
   if (has_own_rows()) {
     const int least = std::max(counts.num_own_rows, kLeastOwnRows);
     shape.num_own_rows = is_padded ? graph_rows(least) : least;
@@ -254,7 +289,8 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
                "{} runs ask for {} drafts", shape.num_chains, shape.num_drafts);
   shape.full_chunks = chunks_up_to(last_position);
   if (has_head_ || shape.have_trees)
-    shape.num_runs = shape.is_recorded() ? shape.num_tokens : static_cast<int>(batch.runs.size());
+    shape.num_runs =
+        shape.is_recorded() ? shape.num_tokens : static_cast<int>(batch.runs.size()) + counts.has_spare_rows;
   if (shape.num_chains > 0)
     shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
   return counts;
@@ -310,6 +346,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
                    run.ahead->output_row);
     }
     for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = row_of(run, i, last_chain, full, sliding);
+    if (shape.have_adapters) std::fill_n(in.adapters + first_row, num_rows, adapter_of(run));
     if (shape.have_trees) {
       for (int i = 0; i < num_rows; ++i) {
         in.slots[first_row + i] = run.first_position + i;
@@ -343,11 +380,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const uint32_t spare = add_table({{&spare_page_, 1}}, 0);
     if (has_own_rows()) own_rows.fill_up({kAny, 0, spare, spare});
     for (int row = counts.num_tokens; row < shape.num_tokens; ++row) {
-      in.rows[row] = {kAny, 0, spare, spare};
-      if (shape.have_trees) {
-        in.slots[row] = 0;
-        in.paths[row] = {kNoPath, 0};
-      }
+      put_spare(in, row, {kAny, 0, spare, spare});
+      if (!shape.is_recorded()) continue;
       *output_row++ = row;
       sample_rows_.add({}, SamplePosition::at(0));
     }

@@ -29,6 +29,10 @@ constexpr int graph_rows(int num_tokens) {
 // fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row has the
 // activations of the step's first row, and its K and V are in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
+// Smallest number of rows of a step in which some rows use adapters; padding rows are added to reach it. With
+// fewer rows, one launch would compute the router's logits and choose experts, and leave no place for an
+// update of the logits.
+inline constexpr int kLeastAdaptedRows{kOwnNorms + 1};
 
 // The shape of a step determines the kernels that the step launches, and their grids. Steps of equal shape
 // share a CUDA graph.
@@ -41,10 +45,11 @@ struct StepShape {
   int num_single_rows{0}, num_tiles{0};
   bool any_tiles{false};  // whether any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
-  bool have_masks{false};  // whether sampling must wait for InputUpload::upload_masks()
-  bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
-  bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
-  int num_runs{0};         // number of DraftRuns; 0 if the step has neither a draft head nor trees
+  bool have_masks{false};     // whether sampling must wait for InputUpload::upload_masks()
+  bool writes_kv{false};      // whether attend_rows() writes K and V: true if no two rows share a sequence
+  bool have_trees{false};     // whether some drafts are trees (DraftedTokens::parents)
+  bool have_adapters{false};  // whether some rows use adapters (Run::adapter)
+  int num_runs{0};            // number of DraftRuns; 0 if the step has neither a draft head nor trees
   // The number of draft chains, the largest number of drafts of a chain, and the largest number of attention
   // chunks of a row. Without a draft head, all three are 0.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
@@ -77,6 +82,7 @@ struct InputParts {
   // as an index in the row's run.
   int32_t *slots, *parents;
   RowPath* paths;
+  OptionalIndex* adapters;  // [num_tokens]: the adapter of each row; null if no row uses one
   uint32_t* page_ids;
 
   StepInput step() const { return {attention_rows, tiles, page_ids, slots, paths}; }
@@ -128,10 +134,12 @@ class InputUpload {
     size_t num_page_ids{0};
   };
   Counts count(const Batch& batch, size_t num_path_slots) const;
+  void pad(Counts& counts, int num_rows) const;
   bool is_own(const Run& run) const;
   bool has_own_rows() const { return num_kv_caches_ > 1; }
 
   int max_tokens_, num_kv_caches_;
+  size_t num_adapters_;
   uint32_t first_page_;  // first page of this rank's KV cache
   bool has_head_;
   PageId spare_page_;

@@ -47,6 +47,7 @@ std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
   std::vector<KernelCheck> checks;
   for (const KernelRow* row : rows_with_code_for(target, kernel_rows()))
     checks.push_back({name(*row), [row, target] { return check_row(*row, target, {}); }});
+  checks.push_back({"adapters", [target] { return check_adapters(target, {}); }});
   return checks;
 }
 

@@ -15,7 +15,10 @@ namespace nibble::cuda::verify {
 
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
-// Returns the checks of all kernel table rows that this GPU, limited by the options, can run.
+// Checks the kernels that add the updates of adapters, which are in no row of the table.
+KernelFinding check_adapters(const Target& target, const CaseLimits& limits);
+
+// Returns the checks of all kernels that this GPU, limited by the options, can run.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
 }  // namespace nibble::cuda::verify
