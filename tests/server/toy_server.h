@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/program/log.h"
+#include "core/text/json.h"
 #include "harmony/control_tokens.h"
 #include "server/server.h"
 #include "tests/engine/toy_backend.h"
@@ -70,7 +71,12 @@ struct Running {
     served.max_context = backend.config().max_context;
     served.setup = {.backend = "toy",
                     .device = "a test",
-                    .kernels = {{"attend", "BF16", "F32", "any", "toy::attend", "the only one"}},
+                    .kernels = Json::array({Json::object({{"operation", "attend"},
+                                                          {"weights", "BF16"},
+                                                          {"activations", "F32"},
+                                                          {"rows", "any"},
+                                                          {"kernel", "toy::attend"},
+                                                          {"reason", "the only one"}})}),
                     .memory = {{"KV cache", 1000}},
                     .memory_budget = 3000};
     server.open(engine, served, max_choices);

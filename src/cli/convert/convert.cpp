@@ -106,7 +106,8 @@ GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
 
-// Last SIGINT or SIGTERM that HeldSignals received; 0: none. Global, because a handler can only reach globals.
+// Last SIGINT or SIGTERM that HeldSignals received; 0: none. Global, because a handler can only reach
+// globals.
 std::atomic<int> received_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
