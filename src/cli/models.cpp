@@ -91,6 +91,8 @@ ModelRow examine(const InstalledModel& installed, const Places& places, const Re
     if (row.context == 0) row.refusal = missing_memory(model, setup, budgets);
   } catch (const InputError& error) {
     row.refusal = error.what();
+  } catch (const std::filesystem::filesystem_error& error) {
+    row.refusal = fmt::format("{}: {}", error.path1().string(), error.code().message());
   }
   return row;
 }

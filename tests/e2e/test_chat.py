@@ -317,10 +317,11 @@ def test_the_same_questions_get_the_same_answers_from_a_server_and_here(server, 
     assert (tmp_path / "here").read_text() == (tmp_path / "there").read_text()
 
 
-def test_ctrl_c_ends_the_request_at_the_server(server):
-    chat = Terminal("--server", server.url, "--api-key", "secret")
-    chat.expect("> ")
-    chat.type("/set stop xyzzy\n/set temperature 2\n")
+def test_ctrl_c_ends_the_request_at_the_server(server, tmp_path):
+    # The schema demands a million characters: no answer ends before ctrl-C, even on a busy machine.
+    schema = tmp_path / "long.json"
+    schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
+    chat = Terminal("--server", server.url, "--api-key", "secret", "--seed", "1", "--json-schema", str(schema))
     chat.expect("> ")
     chat.type("Tell me a story about a fox.\n")
     chat.expect("\x1b[2m")

@@ -70,6 +70,8 @@ def test_nothing_is_left_of_an_opened_model_whose_conversion_was_interrupted(tmp
         assert [file.name for file in tmp_path.iterdir()] == (["tiny.gguf"] if is_whole else [])
         stops += not is_whole
         (tmp_path / "tiny.gguf").unlink(missing_ok=True)
+        if stops == 5:
+            break
     assert stops > 0  # some of the conversions did not end before the signal
 
 

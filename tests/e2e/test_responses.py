@@ -510,7 +510,7 @@ def test_a_response_in_the_background_is_cancelled_or_deleted(server):
     client = server.client()
     request = dict(model="tiny", input="Tell me everything.", background=True, extra_body={"ignore_eos": True})
     made = client.responses.create(**request)
-    with pytest.raises(openai.BadRequestError, match="still running"):
+    with pytest.raises(openai.BadRequestError, match="has not ended yet"):
         client.responses.create(model="tiny", input="Hi", previous_response_id=made.id)
     assert client.responses.cancel(made.id).status == "cancelled"
     assert wait_for_end(client, made).status == "cancelled"

@@ -192,10 +192,10 @@ TEST(Server, AStreamOfHiddenReasoningShowsThatItGoesOn) {
     std::string body, sign;
   };
   const Case cases[]{
-      {"/v1/chat/completions", messages + R"(, "stream": true, "max_tokens": 60, "include_reasoning": false)",
-       "\r\n:\n\n"},
-      {"/v1/messages", messages + R"(, "stream": true, "max_tokens": 60)", "event: ping\n"},
-      {"/api/chat", messages + R"(, "think": false, "options": {"num_predict": 60})",
+      {"/v1/chat/completions",
+       messages + R"(, "stream": true, "max_tokens": 150, "include_reasoning": false)", "\r\n:\n\n"},
+      {"/v1/messages", messages + R"(, "stream": true, "max_tokens": 150)", "event: ping\n"},
+      {"/api/chat", messages + R"(, "think": false, "options": {"num_predict": 150})",
        R"("content":""},"done":false)"}};
   for (const Case& one : cases) {
     const Connection connection(running.server.port());
@@ -206,7 +206,7 @@ TEST(Server, AStreamOfHiddenReasoningShowsThatItGoesOn) {
     int num_signs = 0;
     for (size_t at = answer.find(one.sign); at != std::string::npos; at = answer.find(one.sign, at + 1))
       ++num_signs;
-    EXPECT_GE(num_signs, 4) << one.path;  // 60 tokens take at least 280 ms
+    EXPECT_GE(num_signs, 4) << one.path;  // 150 tokens take at least 700 ms
   }
 }
 

@@ -68,18 +68,20 @@ void NewFile::finish() {
 }
 
 void write_text_file(const fs::path& path, std::string_view text) try {
-  std::error_code error, is_new;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    refuse_unread_fifo(path);
-    std::ofstream out(path);
-    if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
-      throw InputError("{}: cannot be written", path.string());
-    return;
+  std::error_code error, ignored;
+  fs::path file = fs::canonical(path, error);  // of a link, the file that it leads to
+  const bool is_new = error && !fs::is_symlink(path, ignored);
+  if (is_new) file = path;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (is_new || (fs::is_regular_file(file, ignored) && ::access(folder.c_str(), W_OK) == 0)) {
+    NewFile out(file);
+    out.write(text);
+    return out.finish();
   }
-  const fs::path file = fs::canonical(path, is_new);  // of a link, the file that it leads to
-  NewFile out(is_new ? path : file);
-  out.write(text);
-  out.finish();
+  refuse_unread_fifo(path);
+  std::ofstream out(path);
+  if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+    throw InputError("{}: cannot be written", path.string());
 } catch (const std::system_error& failure) {
   throw InputError("{}", failure.what());
 }

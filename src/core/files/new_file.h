@@ -27,8 +27,9 @@ class NewFile {
 };
 
 // Writes a text file. A regular file is replaced only when all of the text is on disk, so that a full disk
-// does not destroy what it held; its mode stays, and a link still leads to it. A device or a FIFO is written
-// directly. Throws InputError if that fails.
+// does not destroy what it held; its mode stays, and a link still leads to it. Written directly are devices,
+// FIFOs, files in folders that take no new file, and what a link leads to if it is not there. Throws
+// InputError if that fails.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 // Throws InputError if the output file `path` is a FIFO that no process reads: opening it to write would wait

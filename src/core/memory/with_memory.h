@@ -14,7 +14,7 @@ auto with_memory(const F& f) {
     try {
       return f();
     } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
 }

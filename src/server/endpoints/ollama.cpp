@@ -88,8 +88,9 @@ class OllamaAnswer : public ChoiceListener {
     last_["prompt_eval_count"] = num_prompt_tokens_;
     last_["prompt_eval_duration"] = nanoseconds(first_token_seconds_);
     last_["eval_count"] = num_tokens_;
-    // At least 1: clients divide by it.
-    last_["eval_duration"] = std::max<int64_t>(1, nanoseconds(last_token_seconds_ - first_token_seconds_));
+    // Clients divide by it. If one step made all tokens, its time stands for theirs.
+    const double seconds = last_token_seconds_ - first_token_seconds_;
+    last_["eval_duration"] = std::max<int64_t>(1, nanoseconds(seconds > 0 ? seconds : first_token_seconds_));
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
   std::string on_silence() override { return print(line("", "")) + "\n"; }  // no text: clients append it

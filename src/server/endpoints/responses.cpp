@@ -24,8 +24,9 @@ using harmony::ChatMessage;
 // Puts the conversation of the response previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
-  if (find_running(service, exchange, *request.previous_id)) {
-    HttpError error(400, "Response '{}' is still running: wait until its status is completed, or cancel it.",
+  if (const BackgroundResponse* running = find_running(service, exchange, *request.previous_id);
+      running && !running->is_deleted) {
+    HttpError error(400, "Response '{}' has not ended yet: wait until it has, then send this request again.",
                     *request.previous_id);
     error.param = "previous_response_id";
     throw error;

@@ -158,6 +158,12 @@ Tunings read_tunings(const Settings& settings, const TunedMachine& machine) {
 
 void prepare_tuning_file(const fs::path& path) {
   if (path.empty()) return;
+  std::error_code unknown;
+  if (fs::exists(path, unknown)) {
+    if (!fs::is_regular_file(path, unknown))
+      throw InputError("--tuning {}: cannot be written: not a regular file", path.string());
+    read_file(path);  // the results of other machines and models stay in it
+  }
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code error;
   fs::create_directories(folder, error);
