@@ -47,7 +47,7 @@ struct BackendOptions {
   std::shared_ptr<const DraftHead> draft_head{};
   // Format of the draft head's matrices. kBf16 keeps the values of the file, like the reference.
   Format draft_head_format{Format::kMxfp4};
-  // LoRA adapters that runs can use (Run::adapter). Null: none. Not with `links`, and not on every backend.
+  // LoRA adapters that runs can use (Run::adapter). Null: none. Not with `links`, nor on several GPUs.
   std::shared_ptr<const RequestAdapters> adapters{};
   // Links to the other ranks, if the backend has one rank's share of the weights
   // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.

@@ -8,8 +8,8 @@
 // step's input, which embed copies, before its own wait, unless the kernel directly follows embed.
 //
 // attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has waited. The next
-// kernel may still read the step's input before its own wait: qkv() precedes attend_rows(), so all kernels
-// before qkv(), including embed, have ended when attend_rows() starts.
+// kernel may still read the step's input before its own wait: qkv() or, with adapters, expand() precedes
+// attend_rows(), so all kernels before that one, including embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>
