@@ -105,18 +105,21 @@ async function* chunksWithTools(chat, message, body, signal) {
   yield* newChunks(message, body, signal);
 }
 
-/** Goes on with an answer that a reload or a closed tab has interrupted.
+/** Goes on with an answer that a reload or a closed tab has interrupted. Resolves to false if its conversation receives another
+ * one now.
  * @param {import("./resume.js").Handle} handle @param {boolean} isInUse */
 async function resumeAnswer(handle, isInUse) {
+  if (running.has(handle.chat)) return false;
   const chat = store.conversations.get(handle.chat);
   const message = messageOfAnswer(handle, chat);
-  if (!message || running.has(chat.id)) return;
+  if (!message) return true;
   store.keep(message);
   const before = chat.shown === message.id ? message.parent : chat.shown;
   const isNear = message.parent === null || branchOf(chat.messages, before).some(({ id }) => id === message.parent);
   // The user who reads another version, or edits it, must not be switched to this one.
   if (isInUse ? before === message.parent : isNear) chat.shown = message.id;
   await follow(chat, message, (signal) => restOfChunks(message, handle, signal), before, !isInUse);
+  return true;
 }
 
 /**
