@@ -15,6 +15,7 @@ LONG = (
     "test_page",
     "test_page_actions",
     "test_page_resume",
+    "test_page_takeover",
     "test_page_reading",
     "test_openai2",
     "test_gguf",

@@ -363,6 +363,34 @@ def test_a_key_is_asked_for_once_for_all_tabs(chromium):
         chromium.wait("document.getElementById('key-dialog').open")
 
 
+def test_a_tab_whose_user_has_given_no_key_does_not_ask_for_it_each_time_it_is_shown(chromium):
+    asked = "document.getElementById('key-dialog').open"
+    model = "document.getElementById('model').textContent"
+    with serving("--api-key", "sesame") as locked:
+        chromium.go(locked.url + "/")
+        chromium.wait(asked)
+        chromium.click("#cancel-key")
+        chromium.wait(f"{model}.includes('401')")
+        chromium.js(
+            """(window.isHidden = true, window.waits = false,
+            Object.defineProperty(document, "hidden", {get: () => window.isHidden, configurable: true}),
+            window.listen = document.addEventListener, document.addEventListener = function (type, ...rest) {
+              window.waits ||= type === "visibilitychange";
+              return window.listen.call(document, type, ...rest);
+            }, 0)"""
+        )
+        show = f"({model} = '', window.waits = false, window.isHidden = false, document.dispatchEvent(new Event('visibilitychange')), 0)"
+        chromium.wait("window.waits")
+        chromium.js(show)
+        chromium.wait(f"{model} !== '' || {asked}")
+        assert not chromium.js(asked) and "401" in chromium.js(model)
+        chromium.js("(sessionStorage.setItem('nibble.key', 'sesame'), window.isHidden = true, 0)")  # given for a message
+        chromium.wait("window.waits")
+        chromium.js(show)
+        chromium.wait(f"{model} === 'tiny on cpu'")
+        chromium.console_errors()  # of the status 401
+
+
 # Markdown, and what it must not let through
 
 

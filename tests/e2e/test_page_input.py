@@ -137,3 +137,21 @@ def test_a_file_that_is_dropped_anywhere_is_attached(page, place):
     assert taken == [True, True]  # else the browser leaves the page, and opens the file
     page.wait("document.querySelector('.file')?.innerText.startsWith('a.txt')")
     page.js("document.querySelector('.file [aria-label]').click()")
+
+
+def test_an_edit_that_is_not_stored_can_be_reached_until_its_conversation_is_deleted(page):
+    page.ask(QUESTION)
+    page.click(".turn.user .edit")
+    page.js("(window.setItem = Storage.prototype.setItem, Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }, 0)")
+    page.fill(".turn.user textarea", "half an edit")
+    page.click("#new")
+    page.click("nav .open")
+    assert page.js(f"{FIELD}.value") == "half an edit" and page.js(WARNS)
+    page.js("document.querySelector('nav .delete').click()")
+    assert not page.js(WARNS)  # it can't be reached any more
+    page.click("#undo-delete")
+    page.wait(f"{FIELD}?.value === 'half an edit'")
+    assert page.js(WARNS)
+    page.js("(Storage.prototype.setItem = window.setItem, 0)")
+    page.click(".turn.user form .tools button:not([type=submit])")
+    assert not page.js(WARNS)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import signal
 import socket
 import threading
 import urllib.request
@@ -78,6 +79,16 @@ def page(chromium, server):
     assert chromium.console_errors() == []
     chromium.requests()
     chromium.wait(RUNNING + ".then((number) => number === 0)")
+
+
+@contextlib.contextmanager
+def standing_still(server):
+    """Stops the server's process: no answer ends meanwhile, however fast the machine is."""
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
 
 
 def begin_answer(page, num_characters=200, length=LENGTH):
@@ -268,14 +279,14 @@ def test_a_tab_that_was_open_before_an_answer_goes_on_when_its_tab_closes(page, 
     page.js("(window.more = {min_tokens: arguments[0], max_tokens: arguments[0]}, 0)", 30000)
     page.type("#input", "Tell me a story about a fox." + Keys.ENTER)
     page.wait("[...document.querySelectorAll('.answer')].at(-1).innerText.length > 100")
-    page.driver.switch_to.window(second)
-    page.wait(f"{LAST_END} === 'Another tab receives this answer.'")
-    assert not page.find(".turn:last-child .go-on").is_displayed()
-
-    page.driver.execute_cdp_cmd("Target.closeTarget", {"targetId": first})
-    page.driver.switch_to.window(second)
-    page.wait("document.querySelector('[aria-busy=true] .answer')")
-    shown = page.last(".answer")
+    with standing_still(server):
+        page.driver.switch_to.window(second)
+        page.wait(f"{LAST_END} === 'Another tab receives this answer.'")
+        assert not page.find(".turn:last-child .go-on").is_displayed()
+        page.driver.execute_cdp_cmd("Target.closeTarget", {"targetId": first})
+        page.driver.switch_to.window(second)
+        page.wait("document.querySelector('[aria-busy=true] .answer')")
+        shown = page.last(".answer")
     page.wait("[...document.querySelectorAll('.answer')].at(-1).innerText.length > arguments[0]", len(shown) + 50)
     page.click("#stop")
     wait_until_over(page)

@@ -17,6 +17,7 @@ const kPatienceMs = 20_000;  // without a connection to the server: then the pag
 const kFirstWaitMs = 250, kMostWaitMs = 2000;  // between two attempts
 const kDayMs = 86_400_000;
 const kReloadMs = 5000;  // for a page to load again
+const kLateMs = 250;  // the lock of a page before its reload may be free a moment late
 const kGone = "The rest of this answer is lost: the server was restarted, or does not keep the answer any more.";
 const kGivenUp = "The connection ended before the answer was complete, and the server can't be reached. Reload the page to look for the rest.";
 
@@ -70,27 +71,43 @@ export function messageOfAnswer(handle, chat) {
 }
 
 const lockOf = (/** @type {Handle} */ { id }) => `nibble.answer ${id}`;
+// Held with the first one, but tabs that wait for its end share this one: one of them may be suspended when it gets the lock,
+// and must not keep it from the others.
+const endLockOf = (/** @type {Handle} */ handle) => `${lockOf(handle)} end`;
+const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** @param {Handle} handle @param {Promise<unknown>} end  of the time in which this tab receives the answer */
+const holdEnd = (handle, end) => void navigator.locks.request(endLockOf(handle), () => end).catch(() => {});
 
 /**
  * Calls `work` once no other tab receives the answer, unless that one has completed it; a tab that closes lets another one go on.
+ * `work` resolves to false if it could not begin: then it is called again later.
  * If the page with the lock is reloaded, it goes on itself: the others wait a little. Without locks (a page by HTTP of another
  * machine, or blocked storage) several tabs may receive it: the numbers of the events keep their texts right.
- * @param {Handle} handle @param {() => Promise<void>} work @param {() => void} onOther  another tab receives it
+ * @param {Handle} handle @param {() => Promise<boolean>} work @param {() => void} onOther  another tab receives it
  */
 export async function alone(handle, work, onOther) {
-  let hasBegun = false;
-  const begin = (/** @type {Lock | null} */ lock) => {
-    hasBegun = lock !== null;
-    return hasBegun ? work() : undefined;
+  let hasBegun = false, isFree = false;
+  const begin = async (/** @type {Lock | null} */ lock) => {
+    hasBegun = isFree = lock !== null;
+    if (!isFree) return;
+    const over = work();
+    holdEnd(handle, over);
+    hasBegun = (await over) !== false;
   };
+  const attempt = () => navigator.locks.request(lockOf(handle), { ifAvailable: true }, begin);
   const isOpen = () => local.get(kItems + handle.message) !== null;
   try {
-    await navigator.locks.request(lockOf(handle), { ifAvailable: true }, begin);
+    await attempt();
+    if (!isFree) {
+      await wait(kLateMs);
+      if (isOpen()) await attempt();
+    }
     while (!hasBegun && isOpen()) {
-      onOther();
-      await navigator.locks.request(lockOf(handle), () => {});
-      await new Promise((resolve) => setTimeout(resolve, kReloadMs));
-      if (isOpen()) await navigator.locks.request(lockOf(handle), { ifAvailable: true }, begin);
+      if (!isFree) onOther();
+      await navigator.locks.request(endLockOf(handle), { mode: "shared" }, () => {});
+      await wait(kReloadMs);
+      if (isOpen()) await attempt();
     }
   } catch (error) {
     if (hasBegun) throw error;
@@ -102,10 +119,12 @@ export async function alone(handle, work, onOther) {
  * @param {Handle} handle */
 async function hold(handle) {
   try {
-    await navigator.locks.request(lockOf(handle), () => new Promise((resolve) => {
-      held.set(handle.message, () => resolve(undefined));
+    await navigator.locks.request(lockOf(handle), () => {
+      const end = new Promise((resolve) => held.set(handle.message, () => resolve(undefined)));
+      holdEnd(handle, end);
       channel?.postMessage(handle);
-    }));
+      return end;
+    });
   } catch {
     // Without locks, no other tab goes on before it is loaded again.
   }

@@ -36,13 +36,13 @@ export function setUpAnswers(given) {
   view = given;
   addEventListener("pagehide", () => saveAtOnce([...running.values()].map(({ message }) => message).filter(
     (message) => store.conversations.has(message.chat) && !isBlank(store.conversations.get(message.chat), message))));
-  for (const handle of openAnswers()) awaitAnswer(handle);
-  followAnswers(awaitAnswer);
+  for (const handle of openAnswers()) awaitAnswer(handle, false);
+  followAnswers((handle) => awaitAnswer(handle, true));
 }
 
 /** Goes on with an answer when no other tab receives it.
- * @param {import("./resume.js").Handle} handle */
-function awaitAnswer(handle) {
+ * @param {import("./resume.js").Handle} handle @param {boolean} isInUse  the page was loaded a while ago: the user reads or writes */
+function awaitAnswer(handle, isInUse) {
   const setElsewhere = (isElsewhere) => {
     if (isElsewhere === elsewhere.has(handle.message)) return;
     if (isElsewhere) elsewhere.add(handle.message);
@@ -52,9 +52,14 @@ function awaitAnswer(handle) {
   };
   const goOn = () => {
     setElsewhere(false);
-    return resumeAnswer(handle);
+    return resumeAnswer(handle, isInUse);
   };
-  alone(handle, goOn, () => setElsewhere(true)).finally(() => setElsewhere(false));
+  const wait = () => {
+    isInUse = true;
+    setElsewhere(true);
+  };
+  if (isInUse) wait();
+  alone(handle, goOn, wait).finally(() => setElsewhere(false));
 }
 
 /** Whether another tab receives an answer.
@@ -100,32 +105,36 @@ async function* chunksWithTools(chat, message, body, signal) {
   yield* newChunks(message, body, signal);
 }
 
-/** Goes on with an answer that a reload or a closed tab has interrupted.
- * @param {import("./resume.js").Handle} handle */
-async function resumeAnswer(handle) {
+/** Goes on with an answer that a reload or a closed tab has interrupted. Resolves to false if its conversation receives another
+ * one now.
+ * @param {import("./resume.js").Handle} handle @param {boolean} isInUse */
+async function resumeAnswer(handle, isInUse) {
+  if (running.has(handle.chat)) return false;
   const chat = store.conversations.get(handle.chat);
   const message = messageOfAnswer(handle, chat);
-  if (!message || running.has(chat.id)) return;
+  if (!message) return true;
   store.keep(message);
   const before = chat.shown === message.id ? message.parent : chat.shown;
   const isNear = message.parent === null || branchOf(chat.messages, before).some(({ id }) => id === message.parent);
-  if (isNear) chat.shown = message.id;
-  await follow(chat, message, (signal) => restOfChunks(message, handle, signal), before);
+  // The user who reads another version, or edits it, must not be switched to this one.
+  if (isInUse ? before === message.parent : isNear) chat.shown = message.id;
+  await follow(chat, message, (signal) => restOfChunks(message, handle, signal), before, !isInUse);
+  return true;
 }
 
 /**
  * Receives an answer until it is over, saves it, and runs the tools that it calls.
  * @param {Conversation} chat @param {Message} message @param {(signal: AbortSignal) => AsyncIterable<any>} chunks
- * @param {string | null} before  what was shown before
+ * @param {string | null} before  what was shown before @param {boolean} [showsEnd]
  */
-async function follow(chat, message, chunks, before) {
+async function follow(chat, message, chunks, before, showsEnd = true) {
   const stop = new AbortController();
   running.set(chat.id, { message, stop });
   store.saveProgress(chat, message, false);
   view.showList();
   if (view.isOpen(chat)) {
     view.show();
-    view.showEnd();
+    if (showsEnd) view.showEnd();
     say("Answering");
   }
   let timer, saved = -kSaveMs;

@@ -9,7 +9,7 @@ export class ConnectionError extends Error {}
 let askForKey = async (wasRefused, refused) => /** @type {string | null} */ (null);
 export const onKeyNeeded = (ask) => { askForKey = ask; };
 
-async function ask(path, options) {
+async function ask(path, options, mayAsk = true) {
   const refused = new Set();
   for (let isNew = false;;) {
     const key = currentKey();
@@ -27,7 +27,7 @@ async function ask(path, options) {
     if (reply.status === 401) {
       refused.add(key);
       const known = await keyOfOtherTab(refused).key;
-      const given = known ?? (await askForKey(key !== null, refused));
+      const given = known ?? (mayAsk ? await askForKey(key !== null, refused) : null);
       isNew = known === null && given !== null;
       if (given !== null) {
         keepKey(given, false);
@@ -47,8 +47,9 @@ async function messageOf(reply) {
   }
 }
 
-export async function getJson(path) {
-  return (await ask(path, {})).json();
+/** @param {string} path @param {boolean} [mayAsk]  the user for a key */
+export async function getJson(path, mayAsk = true) {
+  return (await ask(path, {}, mayAsk)).json();
 }
 
 /**

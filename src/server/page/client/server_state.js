@@ -16,6 +16,7 @@ export let maxContext;
  * @type {Record<string, number>} */
 export let serverDefaults = {};
 let shown = "";
+let isLocked = false;  // the user was asked for the key, and gave none
 
 /** @returns {Promise<{state: string, percent?: number}>} */
 async function stateNow() {
@@ -30,12 +31,12 @@ async function stateNow() {
 }
 
 /** Shows the state from now on. A hidden page does not ask; when it is shown again, the server may run another model.
- * @param {() => void} onReady  the model is known */
-export async function followServer(onReady) {
+ * @param {() => void} onReady  the model is known @param {boolean} [mayAsk]  the user for a key */
+export async function followServer(onReady, mayAsk = true) {
   if (document.hidden && shown) {
     document.addEventListener("visibilitychange", () => {
       shown = "";
-      followServer(onReady);
+      followServer(onReady, !isLocked);
     }, { once: true });
     return;
   }
@@ -45,19 +46,21 @@ export async function followServer(onReady) {
     shown = state;
     if (percent === undefined && byId("state").textContent !== kTexts[state]) byId("state").textContent = kTexts[state];
     byId("state").dataset.state = state;
-    if (state === "ready") showModel(onReady);
+    if (state === "ready") showModel(onReady, mayAsk);
   }
   setTimeout(() => followServer(onReady), state === "ready" ? kReadyMs : kOtherMs);
 }
 
-async function showModel(onReady) {
+async function showModel(onReady, mayAsk) {
   try {
-    const { model, state, setup, max_context, defaults } = await getJson("status.json");
+    const { model, state, setup, max_context, defaults } = await getJson("status.json", mayAsk);
+    isLocked = false;
     byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
     maxContext = max_context;
     serverDefaults = defaults ?? {};
     onReady();
   } catch (error) {
+    isLocked = error.status === 401;
     byId("model").textContent = error.message;
   }
 }
