@@ -9,10 +9,10 @@
 //
 //   ## weather
 //
-//   // What the namespace is for.
+//   // The description of the namespace.
 //   namespace weather {
 //
-//   // What the tool does.
+//   // The description of the tool.
 //   type forecast = (_: {...}) => any;
 //
 //   } // namespace weather
@@ -22,7 +22,7 @@
 //
 //   ## name
 //
-//   // What it is.
+//   // The description of the format.
 //   {"type": ...}
 #include "harmony/render.h"
 

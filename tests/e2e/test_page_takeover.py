@@ -110,8 +110,9 @@ def test_an_answer_goes_on_after_the_one_that_the_tab_receives_in_the_same_conve
     assert page.js(f"{ENDS}[2]") == "Stopped." and page.js(HANDLES) == []
 
 
-def test_a_suspended_tab_keeps_no_answer_from_the_page_that_is_loaded_again(page):
-    heard = page.driver.execute_async_script(
+def with_lock_of_another_tab(page, steps):
+    """Runs `steps` while another tab holds the lock of an answer, until release() is called. Returns what `heard` holds then."""
+    return page.driver.execute_async_script(
         """
         const done = arguments[0];
         import("/page/chat/resume.js").then(async ({alone}) => {
@@ -123,6 +124,18 @@ def test_a_suspended_tab_keeps_no_answer_from_the_page_that_is_loaded_again(page
             release = resolve;
             begun();
           })));
+          STEPS
+          localStorage.removeItem("nibble.answer / m");
+          done(heard);
+        });
+        """.replace("STEPS", steps)
+    )
+
+
+def test_a_suspended_tab_keeps_no_answer_from_the_page_that_is_loaded_again(page):
+    heard = with_lock_of_another_tab(
+        page,
+        """
           // The suspended tab does not end a lock that it waited for.
           navigator.locks.request = (name, options, work) =>
             options.ifAvailable ? request(name, options, work) : request(name, ...(work ? [options] : []), () => new Promise(() => {}));
@@ -130,27 +143,15 @@ def test_a_suspended_tab_keeps_no_answer_from_the_page_that_is_loaded_again(page
           release();
           navigator.locks.request = request;
           await alone(handle, async () => { heard.push("goes on"); return true; }, () => done("waits"));
-          localStorage.removeItem("nibble.answer / m");
-          done(heard);
-        });
-        """
+        """,
     )
     assert heard == ["goes on"]
 
 
 def test_a_page_that_is_loaded_again_waits_a_moment_for_the_lock_of_the_page_before(page):
-    heard = page.driver.execute_async_script(
+    heard = with_lock_of_another_tab(
+        page,
         """
-        const done = arguments[0];
-        import("/page/chat/resume.js").then(async ({alone}) => {
-          const handle = {id: "x", message: "m", chat: "c", parent: null, created: Date.now(), isJson: false};
-          localStorage.setItem("nibble.answer / m", JSON.stringify(handle));
-          const request = navigator.locks.request.bind(navigator.locks), heard = [];
-          let release;
-          await new Promise((begun) => request("nibble.answer x", () => new Promise((resolve) => {
-            release = resolve;
-            begun();
-          })));
           navigator.locks.request = async (...parts) => {
             const told = await request(...parts);
             release();  // after the first look
@@ -158,9 +159,6 @@ def test_a_page_that_is_loaded_again_waits_a_moment_for_the_lock_of_the_page_bef
           };
           await alone(handle, async () => { heard.push("goes on"); return true; }, () => heard.push("waits"));
           navigator.locks.request = request;
-          localStorage.removeItem("nibble.answer / m");
-          done(heard);
-        });
-        """
+        """,
     )
     assert heard == ["goes on"]

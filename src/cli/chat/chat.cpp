@@ -12,17 +12,12 @@
 #include "cli/chat/commands.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/line_editor.h"
+#include "cli/chat/local_answerer.h"
 #include "cli/chat/remote_answerer.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "cli/terminal/prompt_spinner.h"
-#include "cli/terminal/speed.h"
 #include "core/console/output.h"
 #include "core/errors/error.h"
-#include "engine/engine.h"
-#include "harmony/render.h"
-#include "model/config.h"
-#include "model/ops.h"
 #include "setup/model/model.h"
 #include "setup/model/template_notice.h"
 #include "setup/model/tokenizer.h"
@@ -32,9 +27,6 @@
 #include "setup/start/drafters.h"
 #include "setup/start/load.h"
 #include "setup/start/resolve.h"
-#include "text/tokenizer.h"
-#include "turn/answer_format.h"
-#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {
@@ -55,49 +47,6 @@ struct ChatOptions {
   std::string model;  // empty only with a server
   std::optional<std::string> server, api_key;
   bool shows_stats{false};
-};
-
-struct ChatModel {
-  const Config& config;
-  const Tokenizer& tokenizer;
-  Engine& engine;
-  StorageFormats formats;
-  int context;
-};
-
-// Answers a chat with a model in this process.
-class LocalAnswerer final : public Answerer {
- public:
-  explicit LocalAnswerer(const ChatModel& model) : model_(model), format_(model.tokenizer) {}
-
-  // On a terminal, shows a spinner while the prompt is processed.
-  ChatAnswer answer(const harmony::Chat& chat, const Settings& settings, const Listener& listener) override {
-    const std::vector<TokenId> prompt =
-        harmony::render(harmony::to_conversation(chat), model_.tokenizer, {}).tokens;
-    if (prompt.size() >= static_cast<size_t>(model_.context))
-      throw InputError(
-          "the conversation has {} tokens and the context is {}: /reset starts a new conversation",
-          prompt.size(), model_.context);
-    GenerationRequest request =
-        make_request(prompt, settings, model_.config, model_.tokenizer, model_.context);
-    request.constraint = format_.constraint(settings, /*is_chat=*/true);
-    PromptSpinner spinner(model_.engine, static_cast<int>(prompt.size()), stdout);
-    Listener heard = listener;
-    heard.on_wait = [&] { spinner.draw(); };
-    heard.on_text = [&](harmony::AnswerPart part, std::string_view text) {
-      spinner.hide();
-      listener.on_text(part, text);
-    };
-    const Answer answer =
-        stream_harmony(model_.engine, model_.tokenizer, std::move(request), settings.stop, heard);
-    const std::string cut = describe_cut(answer.finished);
-    const Speed speed = speed_of(model_.config, model_.formats, answer.finished);
-    return {answer.text, answer.reasoning, answer.is_abandoned ? cut : describe(answer.finished, speed), cut};
-  }
-
- private:
-  ChatModel model_;
-  AnswerFormat format_;
 };
 
 // Returns the file for the history of typed lines; empty if no history is kept.

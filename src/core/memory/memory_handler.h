@@ -1,4 +1,4 @@
-// What the process does when memory is short.
+// Handling of allocations that fail.
 #pragma once
 
 namespace nibble {

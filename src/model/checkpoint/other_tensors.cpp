@@ -40,8 +40,7 @@ void refuse_wrapped(const Container& container, std::string_view expected) {
     if (tensor.name.ends_with(kEmbedding))
       throw InputError(
           "{}: the embedding is named '{}' instead of '{}': the checkpoint was saved from a model inside "
-          "another "
-          "(torch.compile, DistributedDataParallel, PEFT) or from a part of the model. Save the "
+          "another (torch.compile, DistributedDataParallel, PEFT) or from a part of the model. Save the "
           "GptOssForCausalLM itself with save_pretrained",
           container.files[tensor.file_index].string(), tensor.name, expected);
 }

@@ -104,5 +104,15 @@ TEST_F(NewFileTest, AFifoAsOutputNeedsAReader) {
   EXPECT_EQ(error_of([&] { refuse_unread_fifo("/dev/null"); }), "accepted");
 }
 
+TEST_F(NewFileTest, ATextFileIsWrittenWhereALinkLeadsToAlsoIfNothingIsThereYet) {
+  fs::create_symlink(folder_ / "there", folder_ / "link");
+  for (const char* text : {"first", "second"}) {
+    write_text_file(folder_ / "link", text);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+    EXPECT_EQ(contents(folder_ / "there"), text);
+  }
+  EXPECT_EQ(num_files(), 2);
+}
+
 }  // namespace
 }  // namespace nibble

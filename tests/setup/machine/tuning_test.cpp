@@ -159,6 +159,14 @@ TEST_F(TuningFile, IsRefusedWhereItWasNamedAndIsNotThere) {
               AllOf(HasSubstr(path_.string()), HasSubstr("no such file"), HasSubstr("nibble tune")));
 }
 
+TEST_F(TuningFile, ThatCannotBeUpdatedIsRefusedBeforeAnythingIsMeasured) {
+  write("{");
+  EXPECT_THAT(error_of([&] { prepare_tuning_file(path_); }), HasSubstr("delete it"));
+  EXPECT_THAT(error_of([&] { prepare_tuning_file(folder_); }), HasSubstr("not a regular file"));
+  write("{}");
+  EXPECT_EQ(error_of([&] { prepare_tuning_file(path_); }), "accepted");
+}
+
 TEST_F(TuningFile, IsRefusedWithWhatIsWrongInIt) {
   const auto error = [&](const std::string& text) {
     write(text);

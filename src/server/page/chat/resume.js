@@ -204,6 +204,6 @@ async function* goOn(message, events, signal) {
 async function pause(ms, signal) {
   const ended = new AbortController();
   const event = (target, name) => new Promise((resolve) => target.addEventListener(name, resolve, { once: true, signal: ended.signal }));
-  await Promise.race([event(signal, "abort"), event(globalThis, "online"), new Promise((resolve) => setTimeout(resolve, ms))]);
+  await Promise.race([event(signal, "abort"), event(globalThis, "online"), wait(ms)]);
   ended.abort();
 }

@@ -116,7 +116,7 @@ async function resumeAnswer(handle, isInUse) {
   store.keep(message);
   const before = chat.shown === message.id ? message.parent : chat.shown;
   const isNear = message.parent === null || branchOf(chat.messages, before).some(({ id }) => id === message.parent);
-  // The user who reads another version, or edits it, must not be switched to this one.
+  // Does not switch to this answer while the user is reading or editing another version.
   if (isInUse ? before === message.parent : isNear) chat.shown = message.id;
   await follow(chat, message, (signal) => restOfChunks(message, handle, signal), before, !isInUse);
   return true;

@@ -16,7 +16,7 @@ export let maxContext;
  * @type {Record<string, number>} */
 export let serverDefaults = {};
 let shown = "";
-let isLocked = false;  // the user was asked for the key, and gave none
+let isLocked = false;  // the server needs a key, and the user has closed the dialog that asks for it
 
 /** @returns {Promise<{state: string, percent?: number}>} */
 async function stateNow() {
