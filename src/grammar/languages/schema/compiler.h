@@ -20,7 +20,7 @@ class SchemaCompiler {
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // JSON pointers of schemas to simplify if compilation fails (Widening in json_schema.cpp):
+  // JSON pointers of schemas to simplify if compilation fails (widening.h):
   std::string dearest_place() const;     // the schema that took the most work
   std::string impossible_place() const;  // the deepest schema that no value satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
